@@ -32,6 +32,8 @@ from openenv.rl.training.checkpoint import Checkpoints
 from openenv.rl.training.pretraining import pretrain
 from openenv.rl.training.trainer import ReferenceModel, Trainer
 from openenv.rl.training.trainer_rank import TrainerRank
+from openenv.rl.waiting.waits import Waits
+from openenv.rl.waiting.watch import Part
 from tests.rl.echo_game import WORDS, EchoPool, EchoText, echo_chat, echo_config
 from tests.rl.models.small_models import DEVICES
 
@@ -90,6 +92,7 @@ class SmallRun:
         self.publish_to(WeightStore())
         self.batch_size = config.replay_buffer.batch_size or 4
         self.can_restart, self.num_recoveries = True, 0
+        self.waits = Waits()
         self.has_ended: Callable[[], bool] = lambda: True
 
     def publish_to(self, store: WeightStore) -> None:
@@ -132,6 +135,9 @@ class SmallRun:
         config, reward = self.config, EpisodeReward(self.config.reward)
         generator = Generator(self.new_model(9), self.chat, max_new_tokens=config.max_res_tokens, store=self.store)
         yield [[Rollout(pool, EchoText(), generator, reward, config, self.executor) for pool in self.pools]]
+
+    def parts(self) -> list[Part]:
+        return []
 
     def pin(self, version: int) -> None:
         self.store.pin(version)

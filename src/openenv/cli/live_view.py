@@ -27,6 +27,7 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 _CHART_HEIGHT = 3
 _RECENT_STEPS = 20  # over which speeds are measured
 _WIDE = 120  # columns, from which all charts stand beside each other
+_MOST_WAITS = 3
 _LEAST_HEIGHT = 3  # lines of transcripts, also in a low terminal
 
 
@@ -71,6 +72,8 @@ class _Training:
     transcripts: Sequence[Mapping[str, Any]] = ()
     evaluation: Mapping[str, Any] = field(default_factory=dict)
     """The metrics of the newest step after which the run was evaluated."""
+    waits: str = ""
+    """The longest ones."""
     evaluated: tuple[int, int] | None = None
     """How many games of an evaluation that is being made have ended, and the number of all."""
 
@@ -101,6 +104,8 @@ class LiveView:
                 self._training.evaluated = known["evaluated"], known["to_evaluate"]
             if "step" in known:
                 self._add_step(known, now)
+            if "status" in known:
+                self._training.waits = " · ".join(map(str, known["status"].all_waits[:_MOST_WAITS]))
 
     def _add_step(self, row: Mapping[str, Any], now: float) -> None:
         training = self._training
@@ -118,6 +123,8 @@ class LiveView:
         with self._lock:
             width = options.max_width
             parts: list[RenderableType] = [*self._head()]
+            if self._training.waits:
+                parts.append(Text(self._training.waits, style="dim", no_wrap=True, overflow="ellipsis"))
             if self._training.row:
                 parts += [self._speeds(), *self._evaluation(), self._charts(width)]
             above = len(console.render_lines(Group(*parts), options))

@@ -32,7 +32,7 @@ app.command("replay", rich_help_panel=_PLAY, epilog=replay.EXAMPLE)(replay.repla
 app.command("export", rich_help_panel=_PLAY, epilog=export.EXAMPLE)(export.export)
 app.command("train", rich_help_panel=_TRAIN, epilog=train.EXAMPLE)(train.train)
 app.command("sft", rich_help_panel=_TRAIN, epilog=sft.EXAMPLE)(sft.sft)
-app.command("runs", rich_help_panel=_TRAIN, epilog=runs.EXAMPLE)(runs.runs)
+app.add_typer(runs.app, name="runs", rich_help_panel=_TRAIN)
 app.command("init", rich_help_panel=_AUTHOR, epilog=init.EXAMPLE)(init.init)
 app.command("import", rich_help_panel=_AUTHOR, epilog=import_environment.EXAMPLE)(import_environment.import_environment)
 app.command("check", rich_help_panel=_AUTHOR, epilog=check.EXAMPLE)(check.check)

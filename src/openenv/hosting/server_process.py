@@ -167,6 +167,14 @@ class ChildProcess(ProcessBound):
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._close()
 
+    def kill(self) -> None:
+        """End the process and its children at once. Call `stop` too, for what is kept of it."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if hasattr(os, "killpg"):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            else:
+                self._process.kill()
+
     def leave_to_parent(self) -> None:
         """Close the pipe and the log: a fork must not keep the pipe open, or the server would outlive its parent."""
         if self._parent_pipe is not None:

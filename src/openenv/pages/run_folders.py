@@ -19,9 +19,11 @@ from openenv.rl.reports.run_files import read_run_json, read_run_text
 from openenv.rl.reports.run_state import failure, run_state, wanted_steps
 from openenv.rl.reports.training_log import collapses
 from openenv.rl.reports.transcripts import Transcript
+from openenv.rl.waiting.status import RunStatus
 
 TITLES = dict(CURVES)
 """What the best known metrics are called."""
+_MOST_WAITS = 5
 _NOT_DRAWN = frozenset({"step"})
 
 
@@ -77,6 +79,7 @@ class RunFolders:
                 "collapse": last.get("collapse"),
                 "transcript_bytes": _size(folder / "transcripts.jsonl"),
                 "has_report": (folder / "report.html").exists(),
+                "waits": _waits(folder),
             }
             write_json(row)  # values of any kind may be in the files: what no response can hold is this run's problem
             return row
@@ -178,6 +181,15 @@ def _texts(transcript: Transcript) -> Iterator[str]:
     yield str(transcript.get("reason") or "")
     for turn in transcript["turns"]:
         yield from (str(turn[key]) for key in ("prompt", "reply", "action") if turn.get(key) is not None)
+
+
+def _waits(folder: Path) -> list[str]:
+    """The longest waits of the run, at its end if it does not run any more; or that its driver reports nothing."""
+    status = RunStatus.read(folder)
+    if status is None:
+        return []
+    silent = [f"its driver has reported nothing for {status.age_s:.0f} s"] if status.is_old else []
+    return silent + [str(wait) for wait in status.all_waits[:_MOST_WAITS]]
 
 
 def _is_run(folder: Path, root: Path) -> bool:

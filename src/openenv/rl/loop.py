@@ -14,7 +14,7 @@ import gc
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +28,8 @@ from openenv.rl.engines.protocol import MOST_ENDS, Engine, RolloutWorker
 from openenv.rl.reports.results import environment_metrics, play_metrics
 from openenv.rl.reports.training_log import TrainingLog
 from openenv.rl.signals.collapse import Collapsed
+from openenv.rl.waiting.status import RunStatus
+from openenv.rl.waiting.watch import Part, Watch
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +43,7 @@ class NothingPlayed(OpenEnvError):
 
 
 OnStep = Callable[[dict[str, Any]], None]
+OnStatus = Callable[[RunStatus], None]
 Evaluate = Callable[[int, bool], Awaitable[dict[str, Any]]]
 """Evaluates the current weights where it is due: receives the step, and whether it is the last. Returns metrics."""
 
@@ -56,23 +59,37 @@ class TrainingLoop:
         self._curricula = Curricula(self._config.env, engine.progress.levels)
         self._workers: Sequence[Sequence[RolloutWorker]] = []
         """Those of each environment."""
+        self._waits = engine.waits
+        self._buffer: ReplayBuffer
+        self._pinned: int | None = None
 
-    async def run(self, steps: int, on_step: OnStep | None = None, evaluate: Evaluate | None = None) -> None:
+    async def run(
+        self,
+        steps: int,
+        on_step: OnStep | None = None,
+        evaluate: Evaluate | None = None,
+        on_status: OnStatus = lambda status: None,
+    ) -> None:
         """Make `steps` more steps, or fewer if the time is up. A checkpoint is saved, also after a cancellation.
 
         evaluate: awaited after each step, before its metrics are recorded. A cancellation leaves out what it returns.
-        Raises NothingToLearn if no group of many steps had episodes with different rewards.
+        on_status: receives every few seconds what the run waits for.
+        Raises NothingToLearn if no group of many steps had episodes with different rewards, and Stuck if nothing that
+        is waited for arrives for `watchdog_minutes`.
         """
         first, last = self._engine.progress.step, self._engine.progress.step + steps
-        buffer = ReplayBuffer(self._config.max_policy_age, first, self._config.replay_buffer.age_of)
+        buffer = self._buffer = ReplayBuffer(self._config.max_policy_age, first, self._config.replay_buffer.age_of)
         play = self._play_steps_at_once if self._config.sampling.partial_rollouts else self._play_steps
+        watch = Watch(self._log.run_dir, self._waits, self, self._config.watchdog_s, on_status)
         with self._budget.counting(), _loaded_objects_frozen():
             async with self._engine.workers() as self._workers:
                 try:
                     async with asyncio.TaskGroup() as group:
+                        watching = group.create_task(watch.run())
                         playing = group.create_task(play(buffer, first, last))
                         await self._train(buffer, last, on_step, evaluate)
                         playing.cancel()
+                        watching.cancel()
                 except ExceptionGroup as failures:
                     raise failures.exceptions[0] from None  # the first caused the others
                 finally:
@@ -84,8 +101,10 @@ class TrainingLoop:
         for step in range(first, last):
             checkpoint = max(first, step - step % interval) if interval else first
             version = max(checkpoint, step - self._config.max_policy_age)
-            await buffer.wait_for_version(version)
+            with self._waits.of("the rollouts", f"version {version} of the weights"):
+                await buffer.wait_for_version(version)
             self._engine.pin(version)
+            self._pinned = version
             await buffer.put(step, await self._groups_of(step))
 
     async def _play_steps_at_once(self, buffer: ReplayBuffer, first: int, last: int) -> None:
@@ -98,7 +117,9 @@ class TrainingLoop:
         try:
             async with asyncio.TaskGroup() as tasks:
                 for step in range(first, last):
-                    await buffer.wait_for_version(max(first, step - self._config.off_by_n))
+                    wanted = max(first, step - self._config.off_by_n)
+                    with self._waits.of("the rollouts", f"version {wanted} of the weights"):
+                        await buffer.wait_for_version(wanted)
                     tasks.create_task(play(step))
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
@@ -184,8 +205,10 @@ class TrainingLoop:
         while self._engine.progress.step < last and not self._is_time_up():
             began = time.monotonic()
             try:
-                async with asyncio.timeout(self._budget.left_s):
-                    groups = await buffer.get(self._engine.progress.step)
+                step = self._engine.progress.step
+                with self._waits.of("the trainer", f"the groups of step {step}"):
+                    async with asyncio.timeout(self._budget.left_s):
+                        groups = await buffer.get(step)
             except TimeoutError:
                 continue
             row = await self._recorded_step(groups, last, began, buffer.num_evicted, evaluate)
@@ -212,7 +235,9 @@ class TrainingLoop:
         try:
             await _uninterrupted(step)
             if evaluate is not None:
-                evaluated = await evaluate(self._engine.progress.step, self._engine.progress.step == last)
+                made = self._engine.progress.step
+                with self._waits.of(f"step {made}", "its evaluation"):
+                    evaluated = await evaluate(made, made == last)
         finally:
             if step.exception() is None:
                 row = self._log.add({**step.result(), **evaluated}, groups, self._engine.chat)
@@ -227,12 +252,14 @@ class TrainingLoop:
         played |= environment_metrics(groups.played, groups.levels, self._config.env)
         age, by_token = played["off_policy/max_age"], self._config.oldest_is_left_out
         assert by_token or age <= self._config.max_policy_age, f"step {step} would train on groups of age {age}"
-        trained = await self._trainer.step(groups.trained, part_done)
+        with self._waits.of(f"step {step}", "the trainer"):
+            trained = await self._trainer.step(groups.trained, part_done)
         is_collapsed = self._config.on_collapse == "rollback" and self._log.collapse.sign is not None
         rolled_back = is_collapsed and await self._trainer.restore_good()
         if rolled_back:
             log.warning("step %d: back to the last good weights, with half the step", self._trainer.step_count)
-        await self._trainer.publish()
+        with self._waits.of(f"step {step}", "the weights that the trainer publishes"):
+            await self._trainer.publish()
         took_s = time.monotonic() - began
         self._engine.progress = replace(
             self._engine.progress,
@@ -275,7 +302,19 @@ class TrainingLoop:
     async def _checkpoint_when_due(self) -> None:
         interval = self._config.checkpoint.interval
         if interval and self._engine.progress.step % interval == 0:
-            await _uninterrupted(self._trainer.save(self._engine.progress))
+            with self._waits.of(f"step {self._engine.progress.step}", "its checkpoint"):
+                await _uninterrupted(self._trainer.save(self._engine.progress))
+
+    def parts(self) -> Sequence[Part]:
+        """As `waiting.watch.Driver.parts`."""
+        return self._engine.parts()
+
+    def position(self) -> tuple[int, Mapping[str, int], int]:
+        """As `waiting.watch.Driver.position`."""
+        versions = {"the trainer": self._trainer.step_count}
+        if self._pinned is not None:
+            versions["the rollouts"] = self._pinned
+        return self._engine.progress.step, versions, len(self._buffer)
 
 
 def _is_lost(group: Group) -> bool:

@@ -28,6 +28,8 @@ from openenv.rl.reports.results import replace_text
 from openenv.rl.reports.run_state import failure_kept, running
 from openenv.rl.reports.trackers import Trackers, require_installed
 from openenv.rl.reports.training_log import TrainingLog
+from openenv.rl.waiting.run_log import logged_to_run
+from openenv.rl.waiting.status import RunStatus
 
 if TYPE_CHECKING:
     from openenv.rl.algorithm.rewards import Reward
@@ -89,9 +91,12 @@ class TrainingRun:
                 log.info("step %d: %.1f s a step, %.1f minutes to the end", *figures)
             self._on_progress("train", done, wanted, known)
 
+        def on_status(status: RunStatus) -> None:
+            self._on_progress("train", self.engine.trainer.step_count - first, wanted, {"status": status})
+
         with failure_kept(self.config.run_dir):
             evaluation = self._evaluation(first, wanted)
-            await TrainingLoop(self.engine, self.training_log).run(wanted, on_step, evaluation)
+            await TrainingLoop(self.engine, self.training_log).run(wanted, on_step, evaluation, on_status)
         return TrainingResult(run_dir=self.config.run_dir, steps=self.engine.progress.step, metrics=last)
 
     def _evaluation(self, first: int, wanted: int) -> EvaluationCurve:
@@ -99,6 +104,7 @@ class TrainingRun:
         engine = self.engine
 
         def on_progress(done: int, total: int) -> None:
+            engine.waits.num_ended += 1  # an evaluation goes on
             known = {"evaluated": done, "to_evaluate": total}
             self._on_progress("train", engine.trainer.step_count - first, wanted, known)
 
@@ -161,6 +167,7 @@ async def setup_training(
             else:
                 _fresh_folder(config)
             stack.enter_context(failure_kept(config.run_dir))
+            stack.enter_context(logged_to_run(config.run_dir, "driver"))
             first_step = Checkpoints(config.run_dir).latest_step
             trackers = await asyncio.to_thread(Trackers.open, config, first_step)
             stack.push_async_callback(asyncio.to_thread, trackers.close)
@@ -203,8 +210,8 @@ def _fresh_folder(config: Config) -> None:
 def _require_same_settings(config: Config) -> None:
     """Raise ConfigError if the configuration of a resumed run has changed in anything that its numbers depend on.
 
-    Its length, its patience, its trackers, its transcripts, its actors and the interval of its evaluations may
-    differ.
+    Its length, its patience, its trackers, its transcripts, its actors, its watchdog and the interval of its
+    evaluations may differ.
     """
     began = json.loads((config.run_dir / "config.json").read_text(encoding="utf-8"))
     # what the run did not know yet has its default
@@ -218,7 +225,7 @@ def _require_same_settings(config: Config) -> None:
             settings["trainer"].pop("tokens_per_forward")  # the checkpoint has it
         if config.sampling.tokens_at_once is None:
             settings["sampling"].pop("tokens_at_once", None)
-        for key in ("max_minutes", "report_to", "project", "transcripts"):
+        for key in ("max_minutes", "watchdog_minutes", "report_to", "project", "transcripts"):
             settings.pop(key, None)
     changed = [key for key in now if now[key] != began.get(key)]
     if changed:

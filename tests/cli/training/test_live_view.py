@@ -17,6 +17,8 @@ import pytest
 from rich.console import Console
 
 from openenv.cli.live_view import LiveView, block_chart, duration, live_view
+from openenv.rl.waiting.status import RunStatus
+from openenv.rl.waiting.waits import Wait
 from tests.cli.commands import OPENENV
 from tests.cli.training.test_train import TINY_RUN
 
@@ -210,3 +212,19 @@ def _received(terminal: int) -> Iterator[str]:
     """All that programs write to the terminal, until the last of them has ended."""
     with os.fdopen(terminal, "r", encoding="utf-8", errors="replace", newline="") as file, contextlib.suppress(OSError):
         yield from iter(lambda: file.read(1), "")
+
+
+def test_the_longest_waits_are_a_line_under_the_head() -> None:
+    view = LiveView("blackjack", Clock())
+    waits = [Wait("part 0", "generator 1", 1, 12.4), Wait("part 1", "its server", 40, 3.0)]
+    status = RunStatus(
+        time_s=0.0, pid=1, step=7, versions={}, steps_waiting=0, waits=waits, parts=[], tokens_per_s={}, events=[]
+    )
+    view("train", 7, 50, {"status": status})
+
+    console = Console(width=120, file=io.StringIO())
+    with console.capture() as printed:
+        console.print(view)
+
+    expected = "part 0 waits for generator 1 since 12 s · part 1 waits for its server (40 times) since 3 s"
+    assert printed.get().splitlines()[1].strip() == expected

@@ -91,7 +91,7 @@ async def test_actors_that_end_change_nothing(embedded: Run, tmp_path: Path, cap
     async def disturb(engine: RayEngine) -> None:
         for step, kind in ((2, "worker"), (5, "generator"), (9, "rank"), (12, "generator"), (15, "worker")):
             await reached(engine, step)
-            actors = {"worker": engine._actors, "generator": engine._replicas, "rank": engine.trainer._ranks}[kind]
+            actors = {"worker": engine.actors, "generator": engine._replicas, "rank": engine.trainer._ranks}[kind]
             ray.kill(actors[-1], no_restart=kind == "rank")
             ended.append(kind)
         await reached(engine, STEPS)
@@ -101,7 +101,7 @@ async def test_actors_that_end_change_nothing(embedded: Run, tmp_path: Path, cap
 
     assert await train(config, disturb) == embedded
     assert recoveries == [1]
-    assert "a rollout worker has ended" in caplog.text
+    assert "rollout worker 1 has ended" in caplog.text
     assert sorted(ended) == ["generator", "generator", "rank", "worker", "worker"]
 
 

@@ -88,7 +88,7 @@ function list() {
     if (run.problem) return row;
     steps.textContent = run.wanted ? `${run.steps} of ${run.wanted}` : run.steps;
     reward.textContent = run.reward === null || run.reward === undefined ? "" : number(run.reward);
-    changed.textContent = ago(run.changed);
+    changed.replaceChildren(ago(run.changed), ...(run.state === "running" ? run.waits : []).map(wait => element("small", {}, wait)));
     results.replaceChildren(...run.results.filter(result => result.mean_return !== null).slice(-2).map(result =>
       element("small", {}, `${result.player}: ` + (result.win_rate === null ? `return ${number(result.mean_return)}` : `${(100 * result.win_rate).toFixed(1)} % won`))),
       ...(run.has_report ? [element("a", {href: `report?${query({run: run.name})}`}, "report")] : []));

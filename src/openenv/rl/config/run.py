@@ -143,6 +143,9 @@ class Config:
     """Evaluation before, after and during training."""
     threads: int = 1
     """Number of torch threads for generation, and for training."""
+    watchdog_minutes: float | None = 30.0
+    """Minutes after which a run ends in which nothing that anything waits for has arrived. The stacks of all processes
+    are then in the folder `stacks` of the run. None: no limit."""
 
     def __post_init__(self) -> None:
         require(len(self.env) >= 1, "env", self.env, "must have an environment.")
@@ -150,8 +153,9 @@ class Config:
         require(size >= 2, "group_size", size, "a group of one has no mean to compare with. Use 2 or more.")
         for key in ("groups_in_flight", "max_req_tokens", "max_res_tokens", "threads"):
             require(getattr(self, key) >= 1, key, getattr(self, key), "must be at least 1.")
-        minutes = self.max_minutes
-        require(minutes is None or minutes > 0, "max_minutes", minutes, "must be above 0.")
+        for key in ("max_minutes", "watchdog_minutes"):
+            minutes = getattr(self, key)
+            require(minutes is None or minutes > 0, key, minutes, "must be above 0.")
         require(self.off_by_n >= 0, "off_by_n", self.off_by_n, "weights cannot be newer than the trainer's. Use 0.")
         batch = self.replay_buffer.batch_size
         require(batch is None or batch >= 1, "replay_buffer.batch_size", batch, "must be at least 1.")
@@ -199,6 +203,11 @@ class Config:
         require(self.plays_together, "sampling.together", self.sampling.together, rule)
         rule = "what came after the last checkpoint is repeated where an actor has ended. Use 1 or more with Ray."
         require(self.checkpoint.interval >= 1, "checkpoint.interval", self.checkpoint.interval, rule)
+
+    @property
+    def watchdog_s(self) -> float | None:
+        """`watchdog_minutes` in seconds."""
+        return None if self.watchdog_minutes is None else 60.0 * self.watchdog_minutes
 
     @property
     def plays_together(self) -> bool:

@@ -26,6 +26,9 @@ from openenv.rl.progress import OnProgress, TrainingProgress
 from openenv.rl.reports.best_checkpoint import BestCheckpoint
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.training.checkpoint import Checkpoints
+from openenv.rl.waiting.stacks import end_called_off
+from openenv.rl.waiting.waits import Place, Waits
+from openenv.rl.waiting.watch import Part
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -68,6 +71,8 @@ class BaseEngine(ABC):
         self.chat = self.environments[0].chat
         self.checkpoints = Checkpoints(config.run_dir)
         self.progress = TrainingProgress(step=0, training_s=0.0)
+        self.waits = Waits()
+        """What is waited for in this process."""
         self.executor = ThreadPoolExecutor(
             1, "generator", initializer=torch.set_num_threads, initargs=(config.threads,)
         )
@@ -130,6 +135,10 @@ class BaseEngine(ABC):
     def pin(self, version: int) -> None:
         """As `engines.protocol.Engine.pin`."""
 
+    @abstractmethod
+    def parts(self) -> Sequence[Part]:
+        """As `engines.protocol.Engine.parts`."""
+
     @property
     @abstractmethod
     def num_recoveries(self) -> int:
@@ -140,11 +149,17 @@ class BaseEngine(ABC):
         """As `engines.protocol.Recovering.recovered`."""
 
     def rollout(
-        self, pool: EpisodeSessions, environment: int, *, generator: BaseGenerator, executor: Executor | None = None
+        self,
+        pool: EpisodeSessions,
+        environment: int,
+        *,
+        generator: BaseGenerator,
+        executor: Executor | None = None,
+        name: str = "the rollout",
     ) -> Rollout:
         """A rollout over sessions of an environment.
 
-        executor: runs the generator, one call at a time; None: the thread of the generators.
+        executor: runs the generator, one call at a time; None: the thread of the generators. name: for its waits.
         """
         played = self.environments[environment]
         return Rollout(
@@ -157,6 +172,7 @@ class BaseEngine(ABC):
             chat=played.chat,
             environment=environment,
             opponents=self._opponents_in(environment),
+            place=Place(self.waits, name, played.server_name, "the generator"),
         )
 
     def pool(self, environment: int = 0, num_sessions: int | None = None) -> SessionPool[Any, Any]:
@@ -190,6 +206,7 @@ class BaseEngine(ABC):
             self.trainer.close()
         finally:
             self._generators.close()
+            end_called_off()
 
     def _opponents_in(self, environment: int) -> BaseGenerator | None:
         """What plays the other seats of an environment; None: it has players of its own."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from transformers import PreTrainedModel
 
@@ -20,6 +20,7 @@ from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.training.ranks import Ranks
 from openenv.rl.training.trainer import Trainer, make_reference
 from openenv.rl.training.trainer_rank import TrainerRank
+from openenv.rl.waiting.watch import Part
 
 
 class EmbeddedEngine(BaseEngine):
@@ -62,8 +63,13 @@ class EmbeddedEngine(BaseEngine):
         async with contextlib.AsyncExitStack() as pools:
             yield [
                 [
-                    self.rollout(await pools.enter_async_context(self.pool(number)), number, generator=self.generator)
-                    for _ in range(self.config.engine.parts)
+                    self.rollout(
+                        await pools.enter_async_context(self.pool(number)),
+                        number,
+                        generator=self.generator,
+                        name=f"part {part}",
+                    )
+                    for part in range(self.config.engine.parts)
                 ]
                 for number in range(len(self.environments))
             ]
@@ -71,6 +77,10 @@ class EmbeddedEngine(BaseEngine):
     def pin(self, version: int) -> None:
         """As `engines.protocol.Engine.pin`."""
         self._store.pin(version)
+
+    def parts(self) -> Sequence[Part]:
+        """The vLLM servers of the run."""
+        return self._generators.parts()
 
     @property
     def num_recoveries(self) -> int:

@@ -45,6 +45,11 @@ class TrainingEnvironment:
     random_returns: RandomReturns
     """What random play has shown about its returns."""
 
+    @property
+    def server_name(self) -> str:
+        """What waits call its server."""
+        return f"the server of {self.label} at {self.served.base_url}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:

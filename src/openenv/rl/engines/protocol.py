@@ -11,6 +11,8 @@ from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config
 from openenv.rl.progress import TrainingProgress
+from openenv.rl.waiting.waits import Waits
+from openenv.rl.waiting.watch import Part
 
 if TYPE_CHECKING:
     from openenv.rl.models.chat import Chat
@@ -90,6 +92,12 @@ class Engine(Recovering, Protocol):
     progress: TrainingProgress
     """How far the run is. The loop sets it after each step."""
     chat: "Chat"
+    waits: Waits
+    """What is waited for in this process."""
+
+    def parts(self) -> Sequence[Part]:
+        """The other processes of the run that can be asked how they are."""
+        ...
 
     @property
     def trainer(self) -> Trainer:

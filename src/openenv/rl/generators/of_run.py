@@ -20,6 +20,7 @@ from openenv.rl.generators.vllm_weights import Adapters, AllWeights, Delivery
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import WeightStore, cast_matrices, copy_of, multiplies_bfloat16
 from openenv.rl.models.lora import adapter_config
+from openenv.rl.waiting.server_part import ServerPart
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +68,13 @@ class RunGenerators:
         """Whether evaluations, and opponents in self-play, play with a vLLM server beside the rollouts: it holds many
         adapters, and the whole weights of one version."""
         return self._config.generator.is_vllm and self._config.model.lora is not None
+
+    def parts(self) -> list[ServerPart]:
+        """The vLLM servers of the run."""
+        return [
+            ServerPart(f"vLLM server {number}", process.base_url, process)
+            for number, process in enumerate(self._processes)
+        ]
 
     def start(self) -> None:
         """Start the vLLM servers of the run, if it has any. Raises NotReady or ContainerFault."""

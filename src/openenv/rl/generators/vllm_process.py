@@ -106,6 +106,16 @@ class VllmProcess:
                 raise ContainerFault(f"generator.python: {error}") from error
         process.wait_until_healthy(_START_TIMEOUT_S)
 
+    @property
+    def pid(self) -> int:
+        """Of its process; 0 before it is started."""
+        return 0 if self._process is None else self._process.pid
+
+    def kill(self) -> None:
+        """End it at once. It counts as one that has ended by itself."""
+        if self._process is not None:
+            self._process.kill()
+
     def close(self) -> None:
         """End it for good, also while another thread starts it."""
         with self._starting:

@@ -29,6 +29,7 @@ class TrainingLog:
         from it."""
         self._config = config
         self._trackers = trackers or Trackers({})
+        self.run_dir = run_dir
         self._metrics = StepLog(run_dir / "metrics.jsonl", first_step=first_step)
         self._transcripts = StepLog(run_dir / "transcripts.jsonl", first_step=first_step)
         self.newest: list[Transcript] = newest_transcripts(self._transcripts.kept)

@@ -28,6 +28,7 @@ from openenv.rl.config import Config
 from openenv.rl.generators.base import BaseGenerator
 from openenv.rl.generators.reply_queue import Replies
 from openenv.rl.rollouts.self_play import ALL_SEATS, SelfPlayPlayer, all_of
+from openenv.rl.waiting.waits import Place, Waits
 from openenv.text.content import text_of
 from openenv.text.interface import TextInterface
 
@@ -56,6 +57,7 @@ class Rollout:
         chat: "Chat | None" = None,
         environment: int = 0,
         opponents: BaseGenerator | None = None,
+        place: Place | None = None,
     ) -> None:
         """
         Args:
@@ -63,9 +65,11 @@ class Rollout:
             chat: of the environment, whose tools it shows; None for the generator's.
             environment: its number among those of the run.
             opponents: plays the seats that are not trained; None: the environment has opponents of its own.
+            place: where its waits are recorded, and what it is called there.
         """
-        self._pool = pool
-        self._sessions = FreeSessions(pool)
+        self._place = place or Place(Waits())
+        self._pool = _RecordedSessions(pool, self._place)
+        self._sessions = FreeSessions(self._pool)
         self._text = text
         self._generator = generator
         self._reward = reward
@@ -110,6 +114,7 @@ class Rollout:
                 seeds,
                 streams,
                 config.conversation.max_turns,
+                self._place,
             )
             seated: EpisodePlayer = player
             keywords = dict(reset or {})
@@ -163,6 +168,27 @@ class Rollout:
         )
 
 
+class _RecordedSessions:
+    """Sessions of a pool. What waits for them is recorded."""
+
+    def __init__(self, pool: EpisodeSessions, place: Place) -> None:
+        self._pool = pool
+        self._place = place
+
+    def __len__(self) -> int:
+        return len(self._pool)
+
+    async def reset(self, requests: Mapping[int, Mapping[str, Any]]) -> Mapping[int, Any]:
+        """As `EpisodeSessions.reset`."""
+        with self._place.waits.of(self._place.name, self._place.environment):
+            return await self._pool.reset(requests)
+
+    async def step(self, actions: Mapping[int, Any]) -> Mapping[int, Any]:
+        """As `EpisodeSessions.step`."""
+        with self._place.waits.of(self._place.name, self._place.environment):
+            return await self._pool.step(actions)
+
+
 def group_seed(seed: int, index: int) -> int:
     """The environment's seed of a group, below the seeds of pretraining and evaluation.
 
@@ -188,6 +214,7 @@ class _RecordingPlayer:
         seeds: Sequence[int],
         streams: Sequence[random.Random],
         max_turns: int,
+        place: Place,
     ) -> None:
         """
         Args:
@@ -202,11 +229,13 @@ class _RecordingPlayer:
         self._generator = generator
         self._replies = replies
         self._max_turns = max_turns
+        self._place = place
         self._conversations = conversations(on_reply=self._record_turn)
 
     async def act(self, pending: list[PendingAction]) -> list[Any]:
         """The generator's actions; None where the episode ends without one."""
-        return await all_of(map(self._act, pending))
+        with self._place.waits.of(self._place.name, self._place.generator):
+            return await all_of(map(self._act, pending))
 
     async def _act(self, turn: PendingAction) -> Any:
         choice = await self._conversations.choose_one(turn.episode, turn.observation, self._complete)
@@ -261,6 +290,7 @@ class _RecordingPlayer:
         """A sampled reply to a conversation. Its tokens are recorded."""
         segment = await self._replies.answer(request, self._streams[request.episode])
         _record_tokens(self.trajectories[request.episode], segment)
+        self._place.waits.tokens[self._place.generator] += len(segment.sampled_ids)
         return self._generator.reply(segment)
 
     def _record_turn(self, episode: Any, observation: Any, reply: str, action: Any) -> None:

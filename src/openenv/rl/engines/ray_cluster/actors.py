@@ -9,11 +9,11 @@ import contextlib
 import os
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import ray
 import torch
@@ -26,6 +26,7 @@ from openenv.rl.algorithm.segment import Segment
 from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.config import Config
 from openenv.rl.engines.preparation import TrainingEnvironment, environments_of, sessions_of
+from openenv.rl.engines.ray_cluster.health import generator_name
 from openenv.rl.engines.ray_cluster.remote_generator import Drawn, RemoteGenerator
 from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.divided_weights import load_weights, trained_weights
@@ -36,15 +37,68 @@ from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.starting_model import StartingModel, chat_with
 from openenv.rl.training.checkpoint import Checkpoints
 from openenv.rl.training.trainer_rank import TrainerRank
+from openenv.rl.waiting.run_log import logged_to_run
+from openenv.rl.waiting.stacks import Stacks
+from openenv.rl.waiting.status import PartStatus
+from openenv.rl.waiting.waits import Place, Waits
+from openenv.rl.waiting.watch import ASKED_WITHIN_S
 from openenv.text.constraints import ReplyConstraint
 
+_T = TypeVar("_T")
 
-class GeneratorActor:
+
+class Actor:
+    """A process of the run. Its event loop answers how it is while a thread of its own works."""
+
+    def __init__(self, name: str, config: Config, folder: str) -> None:
+        """Let it find what the driver finds. name: such as generator 0. folder: the working folder of the driver."""
+        os.chdir(folder)
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+        torch.set_num_threads(config.threads)
+        choose_algorithms(device_of(config.model.device), deterministic=config.model.deterministic)
+        self.name = name
+        self.waits = Waits()
+        self._stacks = Stacks(config.run_dir, name)
+        self._thread = ThreadPoolExecutor(1, name, initializer=torch.set_num_threads, initargs=(config.threads,))
+        self._waiting = 0
+        self._log = contextlib.ExitStack()
+        self._log.enter_context(logged_to_run(config.run_dir, name))
+
+    async def in_thread(self, work: Callable[..., _T], *args: Any) -> _T:
+        """What `work` returns, which the thread does after what it was given before."""
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
+        finally:
+            self._waiting -= 1
+            self.waits.num_ended += 1
+
+    async def status(self) -> PartStatus:
+        """How it is."""
+        self._stacks.write_unless_called(ASKED_WITHIN_S)
+        cluster: Any = ray.util
+        return PartStatus(
+            name=self.name,
+            pid=os.getpid(),
+            node=cluster.get_node_ip_address(),
+            waiting=self._waiting,
+            waits=self.waits.now(),
+            num_ended=self.waits.num_ended,
+            tokens=dict(self.waits.tokens),
+        )
+
+    async def write_stacks(self, reason: str) -> None:
+        """Add its stacks to its file in the run's folder."""
+        self._stacks.write(reason)
+
+
+class GeneratorActor(Actor):
     """A copy of the model that writes replies."""
 
-    def __init__(self, config: Config, folder: str) -> None:
-        """folder: the working folder of the driver."""
-        _set_up(config, folder)
+    def __init__(self, name: str, config: Config, folder: str) -> None:
+        """As `Actor`."""
+        super().__init__(name, config, folder)
         checkpoints = Checkpoints(config.run_dir)
         model, tokenizer, _ = checkpoints.load_reference(config.model)
         start = StartingModel(model, tokenizer, checkpoints.load_image_reader(model.config, tokenizer))
@@ -57,12 +111,15 @@ class GeneratorActor:
             tokens_at_once=config.sampling.tokens_at_once,
         )
 
-    def load(self, version: int, weights: Mapping[str, Tensor]) -> None:
+    async def load(self, version: int, weights: Mapping[str, Tensor]) -> None:
         """Answer with these weights from now on."""
+        await self.in_thread(self._load, version, weights)
+
+    def _load(self, version: int, weights: Mapping[str, Tensor]) -> None:
         load_weights(self._generator.model, weights)
         self._generator.policy_version = version
 
-    def generate(
+    async def generate(
         self,
         version: int,
         prompts: Sequence[TokenIds],
@@ -75,17 +132,28 @@ class GeneratorActor:
         None if it has other weights than those of the version. numbers: random ones of each reply, as many as it may
         have tokens.
         """
+        return await self.in_thread(self._generate, version, prompts, numbers, images, constraints)
+
+    def _generate(
+        self,
+        version: int,
+        prompts: Sequence[TokenIds],
+        numbers: Sequence[Sequence[float]],
+        images: Sequence[Images],
+        constraints: Sequence[ReplyConstraint | None],
+    ) -> tuple[list[Segment], list[int]] | None:
         if self._generator.policy_version != version:
             return None
         streams = [Drawn(own) for own in numbers]
         return self._generator.generate(prompts, streams, images, constraints), [stream.used for stream in streams]
 
 
-class RolloutActor:
+class RolloutActor(Actor):
     """Plays parts of a step's groups. Each part has sessions of its own."""
 
     def __init__(
         self,
+        name: str,
         config: Config,
         folder: str,
         servers: Sequence[tuple[str, Mapping[str, str]]],
@@ -96,14 +164,14 @@ class RolloutActor:
     ) -> None:
         """
         Args:
-            folder: the working folder of the driver.
+            name, folder: as in `Actor`.
             servers: the URL of each environment's server, and the headers of its connections.
             reward: as in `setup_training`.
             generators: all of the run.
             model_config: the model's, of transformers.
             ends: the tokens that end a reply by the model's generation config.
         """
-        _set_up(config, folder)
+        super().__init__(name, config, folder)
         self._config = config
         checkpoints = Checkpoints(config.run_dir)
         named = [named_environment(one.name, text=one.text or None) for one in config.env]
@@ -153,8 +221,9 @@ class RolloutActor:
         if key not in self._rollouts:
             played: TrainingEnvironment = self._environments[environment]
             pool = await self._pools.enter_async_context(sessions_of(played, self._config, environment))
+            number = part % len(self._generators)
             generator = RemoteGenerator(
-                self._generators[part % len(self._generators)], played.chat, max_new_tokens=self._config.max_res_tokens
+                self._generators[number], played.chat, max_new_tokens=self._config.max_res_tokens
             )
             rollout = Rollout(
                 pool,
@@ -165,6 +234,7 @@ class RolloutActor:
                 ThreadPoolExecutor(1, f"generator of part {part}"),
                 chat=played.chat,
                 environment=environment,
+                place=Place(self.waits, f"part {part}", played.server_name, generator_name(number)),
             )
             self._rollouts[key] = rollout, generator
         return self._rollouts[key]
@@ -181,16 +251,16 @@ class Meeting(NamedTuple):
     port: int
 
 
-class RankActor:
+class RankActor(Actor):
     """One of the processes of the trainer, or the only one."""
 
-    def __init__(self, config: Config, folder: str) -> None:
-        """folder: the working folder of the driver."""
-        _set_up(config, folder)
+    def __init__(self, name: str, config: Config, folder: str) -> None:
+        """As `Actor`."""
+        super().__init__(name, config, folder)
         self._config = config
         self._rank: TrainerRank | None = None
 
-    def meeting(self) -> Meeting:
+    async def meeting(self) -> Meeting:
         """Where the others can meet this one."""
         cluster: Any = ray.util
         address = cluster.get_node_ip_address()
@@ -198,29 +268,29 @@ class RankActor:
             free.bind((address, 0))
             return Meeting(address, free.getsockname()[1])
 
-    def join(self, meeting: Meeting | None, number: int, size: int) -> None:
+    async def join(self, meeting: Meeting | None, number: int, size: int) -> None:
         """Load the model before GRPO, together with the others if there are any."""
+        await self.in_thread(self._join, meeting, number, size)
+
+    def _join(self, meeting: Meeting | None, number: int, size: int) -> None:
         if meeting is not None:
             place = f"tcp://{meeting.address}:{meeting.port}"
             dist.init_process_group("gloo", init_method=place, rank=number, world_size=size, timeout=_WORK_LIMIT)
         self._rank = TrainerRank.follower(self._config)
 
-    def call(self, method: str, *args: Any) -> Any:
+    async def call(self, method: str, *args: Any) -> Any:
         """Call a method of the trainer. Returns what it returns, with the number of batches trained on."""
+        return await self.in_thread(self._call, method, *args)
+
+    def _call(self, method: str, *args: Any) -> Any:
         assert self._rank is not None
         return getattr(self._rank, method)(*args), self._rank.trainer.step_count
 
-    def weights(self) -> tuple[int, dict[str, Tensor]]:
+    async def weights(self) -> tuple[int, dict[str, Tensor]]:
         """The version of the trained weights, and these by their names; the first process alone has the latter."""
+        return await self.in_thread(self._weights)
+
+    def _weights(self) -> tuple[int, dict[str, Tensor]]:
         assert self._rank is not None
         trainer = self._rank.trainer
         return trainer.step_count, trained_weights(trainer.model, kept=trainer.ranks.is_first)
-
-
-def _set_up(config: Config, folder: str) -> None:
-    """Let the actor find what the driver finds. folder: that of the driver."""
-    os.chdir(folder)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    torch.set_num_threads(config.threads)
-    choose_algorithms(device_of(config.model.device), deterministic=config.model.deterministic)

@@ -18,6 +18,8 @@ START_LIMIT_S = 600.0
 """For all that an actor loads before its first call."""
 _POLL_S = 0.2
 
+MANY = 1000
+"""Calls of an actor that may be open at the same time: it answers how it is meanwhile."""
 LASTING: dict[str, Any] = {"num_cpus": 1, "max_restarts": -1}
 """Options of an actor that Ray makes again when its process has ended. A call that ran then fails, and is not repeated
 by Ray."""

@@ -19,10 +19,12 @@ from openenv.rl.engines.followers import Followers
 from openenv.rl.engines.preparation import Prepared
 from openenv.rl.engines.protocol import MOST_ENDS
 from openenv.rl.engines.ray_cluster.actors import GeneratorActor, RolloutActor
-from openenv.rl.engines.ray_cluster.cluster import LASTING, cause_of, connect, ready, restarted
+from openenv.rl.engines.ray_cluster.cluster import LASTING, MANY, cause_of, connect, ready, restarted
+from openenv.rl.engines.ray_cluster.health import ActorPart, generator_name, worker_name
 from openenv.rl.engines.ray_cluster.remote_generator import GeneratorGone
 from openenv.rl.engines.ray_cluster.trainer import RayTrainer
 from openenv.rl.models.language_model import end_ids
+from openenv.rl.waiting.watch import Part
 
 log = logging.getLogger(__name__)
 
@@ -44,10 +46,11 @@ class RayEngine(BaseEngine):
         rule = "starts the trainer's processes (engine.trainer_ranks). Run it without torchrun."
         require(not followers.are_some, "engine.name", "ray", rule)
         super().__init__(prepared, budget, followers)
-        self._trainer = RayTrainer(prepared.config, self.checkpoints)
+        self._trainer = RayTrainer(prepared.config, self.checkpoints, self.waits)
         self._model_config, self._ends = prepared.model.config, end_ids(prepared.model)
         self._replicas: list[Any] = []
-        self._actors: list[Any] = []
+        self.actors: list[Any] = []
+        """The rollout workers."""
         self.version = -1
         """That the generators answer with."""
         self._loading: asyncio.Future[Any] | None = None
@@ -63,18 +66,20 @@ class RayEngine(BaseEngine):
         config, engine, folder = self.config, self.config.engine, os.getcwd()
         self._owns_cluster = await asyncio.to_thread(connect, engine)
         generator: Any = ray.remote(GeneratorActor)
-        self._replicas = [generator.options(**LASTING).remote(config, folder) for _ in range(engine.generators)]
+        self._replicas = [
+            generator.options(**LASTING, max_concurrency=MANY).remote(generator_name(number), config, folder)
+            for number in range(engine.generators)
+        ]
         servers = [(one.served.base_url, dict(one.served.headers)) for one in self.environments]
         worker: Any = ray.remote(RolloutActor)
-        options = {**LASTING, "max_concurrency": engine.parts * len(servers) + 2}
-        self._actors = [
-            worker.options(**options).remote(
-                config, folder, servers, reward, self._replicas, self._model_config, self._ends
+        self.actors = [
+            worker.options(**LASTING, max_concurrency=MANY).remote(
+                worker_name(number), config, folder, servers, reward, self._replicas, self._model_config, self._ends
             )
-            for _ in range(engine.num_workers)
+            for number in range(engine.num_workers)
         ]
         await ready(self._replicas, "the generators")
-        await ready(self._actors, "the rollout workers")
+        await ready(self.actors, "the rollout workers")
         await self.trainer.start()
 
     @contextlib.asynccontextmanager
@@ -83,11 +88,11 @@ class RayEngine(BaseEngine):
         parts = range(self.config.engine.parts)
         try:
             yield [
-                [RayWorker(self, part, number, self._actors[part % len(self._actors)]) for part in parts]
+                [RayWorker(self, part, number, part % len(self.actors)) for part in parts]
                 for number in range(len(self.environments))
             ]
         finally:
-            closing = (one.close.remote() for one in self._actors)
+            closing = (one.close.remote() for one in self.actors)
             with contextlib.suppress(TimeoutError):  # sessions of a lost worker end by themselves
                 async with asyncio.timeout(_CLOSING_S):
                     await asyncio.gather(*closing, return_exceptions=True)
@@ -118,13 +123,24 @@ class RayEngine(BaseEngine):
             except RayActorError as error:
                 if ends == MOST_ENDS:
                     raise
-                log.warning("generator %d has ended, and starts again: %s", number, error)
-                await restarted(self._replicas[number], f"generator {number}")
+                self.lost(generator_name(number), "begins again", error)
+                await restarted(self._replicas[number], generator_name(number))
+
+    def lost(self, name: str, then: str, error: Exception) -> None:
+        """Log and record that an actor has ended. then: what happens now."""
+        log.warning("%s has ended, and %s: %s", name, then, error)
+        self.waits.record(name, f"has ended, and {then}")
 
     @property
     def num_recoveries(self) -> int:
         """How often the trainer was started again."""
         return self.trainer.num_recoveries
+
+    def parts(self) -> Sequence[Part]:
+        """The actors."""
+        workers = [ActorPart(worker_name(number), one) for number, one in enumerate(self.actors)]
+        generators = [ActorPart(generator_name(number), one) for number, one in enumerate(self._replicas)]
+        return [*workers, *generators, *self.trainer.parts()]
 
     async def recovered(self, known: int) -> bool:
         """False: what has ended is started again where it was needed."""
@@ -135,7 +151,7 @@ class RayEngine(BaseEngine):
         with contextlib.ExitStack() as stack:
             if self._owns_cluster:
                 stack.callback(ray.shutdown)
-            for one in (*self._actors, *self._replicas):
+            for one in (*self.actors, *self._replicas):
                 stack.callback(ray.kill, one)
             if self._loading is not None:
                 self._loading.cancel()
@@ -145,22 +161,27 @@ class RayEngine(BaseEngine):
 class RayWorker:
     """As `engines.protocol.RolloutWorker`: one part of the groups of an environment."""
 
-    def __init__(self, engine: RayEngine, part: int, environment: int, actor: Any) -> None:
+    def __init__(self, engine: RayEngine, part: int, environment: int, worker: int) -> None:
+        """worker: the number of the actor that plays."""
         self._engine = engine
         self._part = part
         self._environment = environment
-        self._actor = actor
+        self._actor = engine.actors[worker]
+        self._actor_name = worker_name(worker)
 
     async def play(self, indices: Sequence[int], reset: Mapping[str, Any] | None = None) -> list[Group]:
         """As `engines.protocol.RolloutWorker.play`. The whole part is played again where an actor has ended."""
+        waits, name = self._engine.waits, f"part {self._part}"
         for ends in range(1, MOST_ENDS + 1):
-            await self._engine.loaded()
+            with waits.of(name, f"version {self._engine.version} in all generators"):
+                await self._engine.loaded()
             keywords = dict(reset or {})
             playing = self._actor.play.remote(
                 self._part, self._environment, list(indices), keywords, self._engine.version
             )
             try:
-                groups: list[Group] = await playing
+                with waits.of(name, self._actor_name):
+                    groups: list[Group] = await playing
                 return groups
             except asyncio.CancelledError:
                 ray.cancel(playing)
@@ -168,13 +189,14 @@ class RayWorker:
             except GeneratorGone as error:
                 if ends == MOST_ENDS:
                     raise
-                log.warning("a generator has ended, and part %d is played again: %s", self._part, error)
-                await self._engine.load_again(self._part % self._engine.config.engine.generators)
+                generator = self._part % self._engine.config.engine.generators
+                self._engine.lost(generator_name(generator), f"{name} is played again", error)
+                await self._engine.load_again(generator)
             except RayActorError as error:
                 if ends == MOST_ENDS:
                     raise
-                log.warning("a rollout worker has ended, and part %d is played again: %s", self._part, error)
-                await restarted(self._actor, f"the rollout worker of part {self._part}")
+                self._engine.lost(self._actor_name, f"{name} is played again", error)
+                await restarted(self._actor, self._actor_name)
             except RayTaskError as error:
                 raise cause_of(error) from None
         raise AssertionError("unreachable: the last end is raised")

@@ -14,11 +14,13 @@ from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.config import Config
 from openenv.rl.engines.protocol import MOST_ENDS
 from openenv.rl.engines.ray_cluster.actors import RankActor
-from openenv.rl.engines.ray_cluster.cluster import START_LIMIT_S, cause_of, ready
+from openenv.rl.engines.ray_cluster.cluster import MANY, START_LIMIT_S, cause_of, ready
+from openenv.rl.engines.ray_cluster.health import ActorPart, rank_name
 from openenv.rl.models.divided_weights import load_weights
 from openenv.rl.progress import TrainingProgress
 from openenv.rl.reports.best_checkpoint import BestCheckpoint
 from openenv.rl.training.checkpoint import Checkpoints
+from openenv.rl.waiting.waits import Waits
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +34,10 @@ class RayTrainer:
     groups. The weights are then those that they were, to the last bit on one kind of machine.
     """
 
-    def __init__(self, config: Config, checkpoints: Checkpoints) -> None:
+    def __init__(self, config: Config, checkpoints: Checkpoints, waits: Waits) -> None:
+        """waits: of the driver, which has what happens too."""
         self._config = config
+        self._waits = waits
         self._checkpoints = checkpoints
         self._ranks: list[Any] = []
         self._since_checkpoint: list[tuple[int, tuple[Any, ...]]] = []
@@ -50,7 +54,10 @@ class RayTrainer:
         self._loop = asyncio.get_running_loop()
         size = self._config.engine.trainer_ranks
         actor: Any = ray.remote(RankActor)
-        self._ranks = [actor.options(num_cpus=1).remote(self._config, os.getcwd()) for _ in range(size)]
+        self._ranks = [
+            actor.options(num_cpus=1, max_concurrency=MANY).remote(rank_name(number), self._config, os.getcwd())
+            for number in range(size)
+        ]
         await ready(self._ranks, "the trainer")
         async with asyncio.timeout(START_LIMIT_S):
             meeting = await self._ranks[0].meeting.remote() if size > 1 else None
@@ -99,6 +106,10 @@ class RayTrainer:
         load_weights(model, ray.get(self.published[max(self.published)]))
         return model
 
+    def parts(self) -> list[ActorPart]:
+        """The actors."""
+        return [ActorPart(rank_name(number), one) for number, one in enumerate(self._ranks)]
+
     def close(self) -> None:
         """End the actors."""
         for one in self._ranks:
@@ -135,6 +146,7 @@ class RayTrainer:
                 if ends == MOST_ENDS:
                     raise
                 log.warning("a process of the trainer has ended, and all start again: %s", error)
+                self._waits.record("the trainer", "has ended, and begins again")
         raise AssertionError("unreachable: the last end is raised")
 
     async def _begin_again(self) -> None:

@@ -1,0 +1,243 @@
+"""Looks every few seconds at what a run waits for, reports it, and ends what is stuck."""
+
+import asyncio
+import logging
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from openenv.core.errors import OpenEnvError
+from openenv.rl.waiting.stacks import Stacks
+from openenv.rl.waiting.status import PartStatus, RunStatus
+from openenv.rl.waiting.waits import Waits
+
+log = logging.getLogger(__name__)
+
+_EVERY_S = 2.0
+_SILENT_S = 30.0
+"""A process that has answered no question for so long is ended, and begins again."""
+ASKED_WITHIN_S = 0.8 * _SILENT_S
+"""A process that the watch has not reached for so long writes its stacks before it is ended."""
+_ENDING_S = 120.0
+"""A run that is stuck has so long to end by itself. Then its process ends."""
+
+
+class Stuck(OpenEnvError):
+    """Nothing that a run waits for arrives any more."""
+
+
+class Part(Protocol):
+    """A process of the run beside the driver."""
+
+    name: str
+    """Such as generator 0."""
+
+    async def status(self) -> PartStatus:
+        """How it is. It answers at once if it can answer at all."""
+        ...
+
+    async def write_stacks(self, reason: str) -> None:
+        """Let it write its stacks to the run's folder."""
+        ...
+
+    async def end(self, last: PartStatus) -> None:
+        """End its process at once: calls that wait for it fail, and what has made them recovers.
+
+        last: its last status.
+        """
+        ...
+
+
+class Driver(Protocol):
+    """What the watch asks of the driver's process."""
+
+    def parts(self) -> Sequence[Part]:
+        """The processes of the run at this moment."""
+        ...
+
+    def position(self) -> tuple[int, Mapping[str, int], int]:
+        """The step, the versions of the weights, by what has them, and how many steps wait for the trainer."""
+        ...
+
+
+class Watch:
+    """Reports the status of a run while it runs.
+
+    It ends processes that do not answer. Where no wait of the whole run has had an end for the limit, it writes the
+    stacks of all processes, and raises Stuck.
+    """
+
+    def __init__(
+        self,
+        run_dir: Path,
+        waits: Waits,
+        driver: Driver,
+        limit_s: float | None,
+        on_status: Callable[[RunStatus], None] = lambda status: None,
+    ) -> None:
+        """
+        Args:
+            waits: of the driver.
+            limit_s: None for none.
+            on_status: receives each status.
+        """
+        self._run_dir = run_dir
+        self._waits = waits
+        self._driver = driver
+        self._limit_s = limit_s
+        self._on_status = on_status
+        self._asked: dict[str, _Asked] = {}
+        self._tokens, self._looked_at = Counter[str](), time.monotonic()
+        self._ended, self._changed_at = -1, self._looked_at
+
+    async def run(self) -> None:
+        """Look until cancelled. Raises Stuck."""
+        stacks = Stacks(self._run_dir, "driver")
+        try:
+            await self._watch(stacks)
+        except Stuck:
+            stacks.write_unless_called(_ENDING_S, end=True)  # `end_called_off` is for those what have ended the run
+            raise
+        except BaseException:
+            stacks.close()
+            raise
+        finally:
+            for asked in self._asked.values():
+                asked.close()
+
+    async def _watch(self, stacks: Stacks) -> None:
+        while True:
+            if self._limit_s is not None:  # also if the event loop does not go on
+                stacks.write_unless_called(self._limit_s + _ENDING_S, end=True)
+            status = self._look()
+            status.write(self._run_dir)
+            self._on_status(status)
+            await self._end_silent(stacks)
+            await self._end_if_stuck(status, stacks)
+            await asyncio.sleep(_EVERY_S)
+
+    def _look(self) -> RunStatus:
+        """Ask all processes, and return what is known of them and of this one."""
+        parts = {part.name: part for part in self._driver.parts()}
+        for name in self._asked.keys() - parts.keys():
+            self._asked.pop(name).close()
+        for name, part in parts.items():
+            self._asked.setdefault(name, _Asked(name, self._waits)).ask(part)
+        known = [asked.status for asked in self._asked.values() if asked.status is not None]
+        now = time.monotonic()
+        tokens = sum((Counter(one.tokens) for one in known), Counter(self._waits.tokens))
+        took_s, before = max(1e-9, now - self._looked_at), self._tokens
+        self._tokens, self._looked_at = tokens, now
+        ended = self._waits.num_ended + sum(one.num_ended for one in known)
+        if ended != self._ended:
+            self._ended, self._changed_at = ended, now
+        step, versions, steps_waiting = self._driver.position()
+        return RunStatus(
+            time_s=time.time(),
+            pid=os.getpid(),
+            step=step,
+            versions=versions,
+            steps_waiting=steps_waiting,
+            waits=self._waits.now(),
+            parts=known,
+            tokens_per_s={name: max(0, number - before[name]) / took_s for name, number in tokens.items()},
+            events=list(self._waits.events),
+        )
+
+    async def _end_silent(self, stacks: Stacks) -> None:
+        """End processes that do not answer."""
+        silent = [asked for asked in self._asked.values() if asked.silent_s > _SILENT_S]
+        if not silent:
+            return
+        names = ", ".join(asked.name for asked in silent)
+        log.warning("no answer for %.0f s: %s. It is ended, and begins again", _SILENT_S, names)
+        await self._write_stacks(stacks, f"no answer from {names}")
+        for asked in silent:
+            await asked.end()
+
+    async def _end_if_stuck(self, status: RunStatus, stacks: Stacks) -> None:
+        if self._limit_s is None or time.monotonic() - self._changed_at < self._limit_s:
+            return
+        reason = f"nothing has arrived for {self._limit_s / 60:.0f} minutes"
+        await self._write_stacks(stacks, reason)
+        longest = "; ".join(map(str, status.all_waits[:3])) or "nothing is waited for"
+        raise Stuck(f"{reason}: {longest}. {stacks.path.parent} has the stacks of all processes")
+
+    async def _write_stacks(self, stacks: Stacks, reason: str) -> None:
+        stacks.write(reason)
+        answering = [asked for asked in self._asked.values() if asked.silent_s <= 2 * _EVERY_S]
+        writing = [asyncio.ensure_future(asked.write_stacks(reason)) for asked in answering]
+        if writing:
+            await asyncio.wait(writing, timeout=_EVERY_S)
+
+
+class _Asked:
+    """A process, and what it has answered."""
+
+    def __init__(self, name: str, waits: Waits) -> None:
+        self.name = name
+        self.status: PartStatus | None = None
+        """The last one."""
+        self._waits = waits
+        self._part: Part
+        self._asking: asyncio.Future[PartStatus] | None = None
+        self._answered_at: float | None = None
+        """None: it has not answered since it has begun."""
+        self._starts = 0
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since it answered; 0 for one that begins."""
+        return 0.0 if self._answered_at is None else time.monotonic() - self._answered_at
+
+    def ask(self, part: Part) -> None:
+        """Receive the last answer, if it is there, and ask again."""
+        self._part = part
+        if self._asking is not None and self._asking.done():
+            self._receive(self._asking)
+            self._asking = None
+        if self._asking is None:
+            self._asking = asyncio.ensure_future(part.status())
+        if self.status is not None:
+            self.status = replace(self.status, silent_s=self.silent_s, starts=self._starts)
+
+    def _receive(self, answer: "asyncio.Future[PartStatus]") -> None:
+        if answer.cancelled() or answer.exception() is not None:
+            if self._answered_at is not None:
+                self._waits.record(self.name, "has ended")
+            self._answered_at = None
+            return
+        status = answer.result()
+        if self.status is None or status.pid != self.status.pid:
+            self._starts += 1
+            self._waits.record(self.name, "answers")
+        self.status, self._answered_at = status, time.monotonic()
+
+    async def end(self) -> None:
+        """End the process: what waits for it then fails."""
+        self._waits.record(self.name, "does not answer, and is ended")
+        self._answered_at = None
+        self.close()
+        assert self.status is not None, "one that has never answered is not silent"
+        await self._part.end(self.status)
+
+    async def write_stacks(self, reason: str) -> None:
+        """Let the process write its stacks."""
+        await self._part.write_stacks(reason)
+
+    def close(self) -> None:
+        """Ask no more."""
+        if self._asking is not None:
+            self._asking.add_done_callback(_retrieved)
+            self._asking.cancel()
+            self._asking = None
+
+
+def _retrieved(answer: "asyncio.Future[PartStatus]") -> None:
+    """A question whose answer is not needed any more may fail."""
+    if not answer.cancelled():
+        answer.exception()

@@ -1,0 +1,163 @@
+"""A run reports what waits for what, ends processes that do not answer, and does not wait for ever."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from openenv.hosting.server_process import ServerProcess, free_port, module_command
+from openenv.rl.waiting import watch as watch_module
+from openenv.rl.waiting.server_part import ServerPart
+from openenv.rl.waiting.stacks import end_called_off
+from openenv.rl.waiting.status import RunStatus
+from openenv.rl.waiting.waits import Waits
+from openenv.rl.waiting.watch import Part, Stuck, Watch
+
+
+class Run:
+    """What a watch asks of a run."""
+
+    def __init__(self, parts: Sequence[Part] = ()) -> None:
+        self.waits = Waits()
+        self._parts = parts
+
+    def parts(self) -> Sequence[Part]:
+        return self._parts
+
+    def position(self) -> tuple[int, Mapping[str, int], int]:
+        return 7, {"the trainer": 7, "the rollouts": 6}, 1
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch_module, "_EVERY_S", 0.05)
+
+
+@contextlib.asynccontextmanager
+async def watched(run: Run, folder: Path, limit_s: float | None = None) -> AsyncIterator["asyncio.Queue[RunStatus]"]:
+    """Watch a run. Yields where its newest statuses are."""
+    statuses: asyncio.Queue[RunStatus] = asyncio.Queue()
+    watching = asyncio.ensure_future(Watch(folder, run.waits, run, limit_s, statuses.put_nowait).run())
+    try:
+        yield statuses
+    finally:
+        watching.cancel()
+        await asyncio.wait([watching])
+
+
+@pytest.fixture
+def server() -> Iterator[ServerProcess]:
+    """A real server of a bundled environment."""
+    port = free_port()
+    process = ServerProcess(module_command("openenv.envs.echo_env.server.app", port), f"http://127.0.0.1:{port}")
+    try:
+        process.wait_until_healthy(60.0)
+        yield process
+    finally:
+        process.stop()
+
+
+async def test_the_status_names_each_wait_with_its_number_and_its_age(tmp_path: Path) -> None:
+    run = Run()
+    with (
+        run.waits.of("part 0", "generator 1"),
+        run.waits.of("part 1", "its server"),
+        run.waits.of("part 1", "its server"),
+    ):
+        async with watched(run, tmp_path) as statuses:
+            await statuses.get()
+            status = RunStatus.read(tmp_path)
+
+    assert status is not None
+    assert {(one.waiter, one.awaited, one.number) for one in status.waits} == {
+        ("part 0", "generator 1", 1),
+        ("part 1", "its server", 2),
+    }
+    assert str(status.all_waits[0]) == "part 0 waits for generator 1 since 0 s"
+    assert (status.step, status.versions, status.steps_waiting) == (7, {"the trainer": 7, "the rollouts": 6}, 1)
+    assert status.pid == os.getpid()
+    assert not run.waits.now()
+
+
+async def test_a_server_that_does_not_answer_is_named_and_ended(
+    server: ServerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(watch_module, "_SILENT_S", 0.5)
+    run = Run([ServerPart("the echo server", server.base_url, server)])
+    async with watched(run, tmp_path) as statuses, asyncio.timeout(30):
+        while not (await statuses.get()).parts:
+            pass
+        os.kill(server.pid, signal.SIGSTOP)
+        silent = [await statuses.get()]
+        while server.is_running:
+            silent.append(await statuses.get())
+
+    assert "no answer for 0 s: the echo server" in caplog.text
+    assert silent[-2].parts[0].silent_s > 0.1
+    assert [event.what for event in run.waits.events] == ["answers", "does not answer, and is ended"]
+    assert "no answer from the echo server" in (tmp_path / "stacks/driver.txt").read_text()
+
+
+async def test_a_server_that_has_ended_is_not_ended_again_while_it_begins(
+    server: ServerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch_module, "_SILENT_S", 0.3)
+    run = Run([ServerPart("the echo server", server.base_url, server)])
+    async with watched(run, tmp_path) as statuses, asyncio.timeout(30):
+        while not (await statuses.get()).parts:
+            pass
+        server.kill()
+        while len(run.waits.events) < 2:
+            await statuses.get()
+        for _ in range(20):
+            await statuses.get()
+
+    assert [event.what for event in run.waits.events] == ["answers", "has ended"]
+
+
+async def test_a_run_in_which_nothing_arrives_ends_with_the_longest_waits(tmp_path: Path) -> None:
+    run = Run()
+    with run.waits.of("part 0", "generator 1"):
+        watch = Watch(tmp_path, run.waits, run, 0.3)
+        with pytest.raises(Stuck, match=r"nothing has arrived .*: part 0 waits for generator 1 since 0 s\. .*stacks"):
+            await asyncio.wait_for(watch.run(), 30)
+    end_called_off()
+
+    assert "test_a_run_in_which_nothing_arrives" in (tmp_path / "stacks/driver.txt").read_text()
+
+
+async def test_a_run_in_which_something_arrives_goes_on(tmp_path: Path) -> None:
+    run = Run()
+    async with watched(run, tmp_path, limit_s=0.3) as statuses, asyncio.timeout(30):
+        for _ in range(20):
+            await statuses.get()
+            with run.waits.of("part 0", "generator 1"):
+                pass
+
+
+def test_a_process_whose_event_loop_is_blocked_ends_with_its_stacks(tmp_path: Path) -> None:
+    program = f"""
+import asyncio, time
+from pathlib import Path
+from openenv.rl.waiting import watch
+from tests.rl.waiting.test_watch import Run
+
+watch._ENDING_S = 0.2
+async def main():
+    run = Run()
+    watching = asyncio.ensure_future(watch.Watch(Path({str(tmp_path)!r}), run.waits, run, 0.2).run())
+    await asyncio.sleep(0)
+    time.sleep(60)
+
+asyncio.run(main())
+"""
+    ended = subprocess.run([sys.executable, "-c", program], timeout=50, check=False)
+
+    assert ended.returncode == 1
+    assert "in main" in (tmp_path / "stacks/driver.txt").read_text()
