@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import gc
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -483,3 +484,19 @@ async def test_training_ends_early_without_an_error_when_a_policy_has_nothing_le
 
     assert len(rows) < 2000
     assert "all returns are 1" in rows[-1]["warning"]
+
+
+async def test_a_clock_that_jumps_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = echo_config(replay_buffer={"batch_size": 4}, watchdog_minutes=0.5, max_minutes=5.0)
+    jumps = iter([86_400.0, -5 * 86_400.0, 0.0])
+    now = time.time
+
+    def jump(row: dict[str, Any]) -> None:
+        offset = next(jumps)
+        monkeypatch.setattr(time, "time", lambda: now() + offset)
+
+    undisturbed = await SmallRun(config, tmp_path / "undisturbed").run(3)
+    disturbed = await SmallRun(config, tmp_path / "disturbed").run(3, jump)
+
+    assert [row["loss"] for row in disturbed] == [row["loss"] for row in undisturbed]
+    assert next(jumps, None) is None

@@ -103,3 +103,26 @@ def test_no_console_takes_a_part_of_a_name_for_an_emoji():
         if "Console(" in line and "emoji=False" not in line
     ]
     assert found == [], "notes.py:Notes: would be shown with notes in the place of the class"
+
+
+CLOCKS = {
+    "agents/llm/http.py": "the date of a Retry-After header",
+    "cli/train.py": "the time at which a file was changed",
+    "core/env_server/http_server.py": "what SessionInfo has",
+    "core/env_server/sessions/recording.py": "the time of a recorded frame",
+    "dialects/verifiers_rollout.py": "a field of the other library's response",
+    "rl/waiting/status.py": "the age of a file that another process has written",
+    "rl/waiting/waits.py": "the time of an event, for people",
+    "rl/waiting/watch.py": "the time of a status, for people",
+}
+"""Where the clock that may jump is asked, and for what. All that waits measures with `time.monotonic`."""
+
+
+def test_no_wait_depends_on_a_clock_that_may_jump():
+    asked = {
+        path.relative_to(ROOT / "src/openenv").as_posix()
+        for path in (ROOT / "src").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "time.time"
+    }
+    assert asked == CLOCKS.keys()
