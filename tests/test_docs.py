@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from openenv.rl.config_file import config_from_mapping
+
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [
     *ROOT.glob("*.md"),
@@ -16,7 +18,7 @@ DOCUMENTS = [
     *ROOT.glob("examples/*/README.md"),
     *ROOT.glob("src/openenv/envs/*/README.md"),
 ]
-PAGES_WITH_CODE = ["README.md", "docs/use.md", "docs/write.md", "docs/train.md", "docs/trl.md"]
+PAGES_WITH_CODE = ["README.md", "docs/use.md", "docs/write.md", "docs/train.md", "docs/scale.md", "docs/trl.md"]
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -77,6 +79,13 @@ def test_shell_commands_of_the_pages_parse(code: str) -> None:
 @pytest.mark.parametrize("code", _blocks("yaml"))
 def test_yaml_of_the_pages_parses(code: str) -> None:
     assert isinstance(yaml.safe_load(code), dict)
+
+
+@pytest.mark.parametrize(
+    "code", [found for kind, found in FENCE.findall((ROOT / "docs/scale.md").read_text()) if kind == "yaml"]
+)
+def test_yaml_of_the_page_about_scale_describes_runs(code: str) -> None:
+    assert config_from_mapping(yaml.safe_load(code)).name
 
 
 def _exists(document: Path, target: str) -> bool:

@@ -29,6 +29,7 @@ FILES: dict[str, dict[str, tuple[str, int]]] = {
         "change_env/server/environment.py": ("## `change_env/server/environment.py`", 0),
         "change_env/tests/test_environment.py": ("## `change_env/tests/test_environment.py`", 0),
     },
+    "docs/scale.md": {"run.yaml": ("## Several nodes", 0)},
     "docs/write.md": {
         "guess_env/models.py": ("## Messages: `models.py`", 0),
         "guess_env/server/environment.py": ("## Rules: `server/environment.py`", 0),

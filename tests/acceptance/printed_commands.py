@@ -23,7 +23,7 @@ _CODE = re.compile(r"^```\w+\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _IN_A_SENTENCE = re.compile(r"(?<!`)`(openenv\s[^`]+)`(?!`)")
 _VARIABLE = re.compile(r"[A-Z_]+=\S*")
 
-OTHER_PROGRAMS = {"apt-get", "torchrun", "trackio", "vllm"}
+OTHER_PROGRAMS = {"apt-get", "kubectl", "sbatch", "torchrun", "trackio", "vllm"}
 """Programs of others. Their arguments are not checked."""
 
 

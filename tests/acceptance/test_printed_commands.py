@@ -89,11 +89,21 @@ NOT_RUN = {
     "torchrun --nproc-per-node 2 -m openenv train run.yaml": NotRun(
         "it trains for minutes", "tests/rl/engines/test_torchrun.py"
     ),
+    "torchrun --nproc-per-node 4 -m openenv train run.yaml": NotRun(
+        "it needs GPUs", "tests/rl/engines/test_torchrun.py"
+    ),
+    "sbatch run.sh": NotRun("it needs Slurm", "tests/cli/jobs/test_deploy_slurm.py"),
+    "sbatch --test-only run.sh": NotRun("it needs Slurm", "tests/cli/jobs/test_deploy_slurm.py"),
+    "kubectl apply --dry-run=server -f job.yaml": NotRun(
+        "it needs a cluster with KubeRay", "tests/hosting/kubernetes/test_ray_job.py"
+    ),
     "make bench": _MEASURES,
     "python -m benchmarks steps vector": _MEASURES,
     "python -m benchmarks.capacity": _MEASURES,
     "python -m benchmarks.workers": _MEASURES,
     "python -m benchmarks.fairness": _MEASURES,
+    "python -m benchmarks.fleet": _MEASURES,
+    "python -m benchmarks.large_model": _MEASURES,
     "python -m benchmarks.abuse": _MEASURES,
     "python -m benchmarks.traces.step": _MEASURES,
     "python -m benchmarks.rollouts --vllm .venv-vllm/bin/python": _MEASURES,

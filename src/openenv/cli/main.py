@@ -8,6 +8,7 @@ from openenv.cli import compat_path, doctor, envs, serve, sft, train
 from openenv.cli.authoring import check, import_environment, init, validate
 from openenv.cli.containers import build, deploy
 from openenv.cli.hub import fork, pull, push
+from openenv.cli.jobs import deploy_ray, deploy_slurm
 from openenv.cli.pages import runs
 from openenv.cli.playing import evaluate, export, replay, show
 from openenv.core.env_server.observability.log_context import configure_logging
@@ -39,6 +40,8 @@ app.command("check", rich_help_panel=_AUTHOR, epilog=check.EXAMPLE)(check.check)
 app.command("validate", rich_help_panel=_AUTHOR, epilog=validate.EXAMPLE)(validate.validate)
 app.command("show", rich_help_panel=_AUTHOR, epilog=show.EXAMPLE)(show.show)
 app.command("build", rich_help_panel=_SHARE, epilog=build.EXAMPLE)(build.build)
+deploy.app.command("ray", epilog=deploy_ray.EXAMPLE)(deploy_ray.ray)
+deploy.app.command("slurm", epilog=deploy_slurm.EXAMPLE)(deploy_slurm.slurm)
 app.add_typer(deploy.app, name="deploy", rich_help_panel=_SHARE)
 app.command("push", rich_help_panel=_SHARE, epilog=push.EXAMPLE)(push.push)
 app.command("pull", rich_help_panel=_SHARE, epilog=pull.EXAMPLE)(pull.pull)

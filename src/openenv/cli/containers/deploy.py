@@ -12,12 +12,7 @@ from openenv.hosting.kubernetes.pods import PodSettings
 
 EXAMPLE = "Example: `openenv deploy kubernetes echo --image owner/echo-env:1 --replicas 3 | kubectl apply -f -`"
 
-app = typer.Typer(help="Write what runs an environment's server elsewhere.", no_args_is_help=True)
-
-
-@app.callback()
-def _group() -> None:
-    """Keeps the name of the only command."""
+app = typer.Typer(help="Write what runs an environment's server, or a training run, elsewhere.", no_args_is_help=True)
 
 
 @app.command("kubernetes", epilog=EXAMPLE)

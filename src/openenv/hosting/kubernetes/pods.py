@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from openenv.hosting.kubernetes.manifest_types import Container, Manifest, Metadata, PodSpec, Probe
+from openenv.hosting.kubernetes.manifest_types import Container, Manifest, Metadata, PodSecurity, PodSpec, Probe
 from openenv.hosting.runtime.subprocess_tool import PORT_IN_CONTAINER
 
 LABELS = {"org.openenv": "1"}
@@ -17,6 +17,13 @@ _NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 _QUANTITY = re.compile(r"\d+(\.\d+)?(m|k|Ki|M|Mi|G|Gi|T|Ti)?")
 _CONTAINER = "server"
 _USER = 1000
+USER_SECURITY: PodSecurity = {
+    "runAsNonRoot": True,
+    "runAsUser": _USER,
+    "runAsGroup": _USER,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+"""An ordinary user, under the runtime's filter of system calls."""
 _GRACE_S = 30
 _START_S = 300
 
@@ -77,12 +84,7 @@ def pod_spec(settings: PodSettings) -> PodSpec:
     """The pod: an ordinary user on a root that is read-only, without capabilities or an account of the cluster."""
     spec: PodSpec = {
         "containers": [_container(settings)],
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": _USER,
-            "runAsGroup": _USER,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": USER_SECURITY,
         "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": settings.disk}}],
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
@@ -123,11 +125,12 @@ def service(settings: PodSettings, name: str | None = None, **spec: Any) -> Mani
 
 def _container(settings: PodSettings) -> Container:
     size = {"cpu": settings.cpu, "memory": settings.memory, "ephemeral-storage": settings.disk}
+    variables = [{"name": name, "value": value} for name, value in settings.env_vars.items()]
     container: Container = {
         "name": _CONTAINER,
         "image": settings.image,
         "ports": [{"name": "http", "containerPort": PORT_IN_CONTAINER}],
-        "env": [*({"name": name, "value": value} for name, value in settings.env_vars.items()), *_token(settings)],
+        "env": [*variables, *token_variables(settings)],
         "resources": {"limits": size, "requests": size},
         "startupProbe": _probe(every_s=1, failures=_START_S),
         "readinessProbe": _probe(every_s=5, failures=2),
@@ -146,7 +149,8 @@ def _container(settings: PodSettings) -> Container:
     return container
 
 
-def _token(settings: PodSettings) -> list[dict[str, Any]]:
+def token_variables(settings: PodSettings) -> list[dict[str, Any]]:
+    """The variable with the token of servers, from its Secret; none without a Secret."""
     if settings.token_secret is None:
         return []
     reference = {"secretKeyRef": {"name": settings.token_secret, "key": "token"}}

@@ -42,3 +42,8 @@ class EngineConfig:
     def num_workers(self) -> int:
         """Number of rollout workers on Ray."""
         return min(2, self.parts) if self.rollout_workers is None else self.rollout_workers
+
+    @property
+    def num_actors(self) -> int:
+        """Number of processes on Ray, beside the driver. Each has a processor."""
+        return self.generators + self.num_workers + self.trainer_ranks

@@ -3,6 +3,8 @@
 import asyncio
 import logging
 import os
+import signal
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -16,10 +18,14 @@ from openenv.rl.config.engine import EngineConfig
 
 START_LIMIT_S = 600.0
 """For all that an actor loads before its first call."""
+JOIN_LIMIT_S = 120.0
+"""For machines of a cluster that runs already, which may still start."""
 _POLL_S = 0.2
 
 MANY = 1000
 """Calls of an actor that may be open at the same time: it answers how it is meanwhile."""
+log = logging.getLogger(__name__)
+
 LASTING: dict[str, Any] = {"num_cpus": 1, "max_restarts": -1}
 """Options of an actor that Ray makes again when its process has ended. A call that ran then fails, and is not repeated
 by Ray."""
@@ -28,10 +34,11 @@ by Ray."""
 def connect(config: EngineConfig) -> bool:
     """Reach the cluster at `engine.address`, or start one, unless this process has a connection already.
 
-    Returns whether it has none, and has to end this one. Raises ConfigError for a cluster that is too small.
+    Returns whether it has none, and has to end this one. Raises ConfigError for a cluster that is too small; one that
+    runs already has two minutes in which further machines may join.
     """
     is_first = not ray.is_initialized()
-    wanted = config.generators + config.num_workers + config.trainer_ranks
+    wanted = config.num_actors
     if is_first:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to others
         if config.address:
@@ -43,13 +50,31 @@ def connect(config: EngineConfig) -> bool:
                 include_dashboard=False,
                 logging_level=logging.ERROR,
             )
-    cluster: Any = ray
-    there = int(cluster.cluster_resources().get("CPU", 0))
+    there = _processors(wanted, JOIN_LIMIT_S if config.address else 0.0)
     if there < wanted:
         if is_first:
             ray.shutdown()
         raise ConfigError(f"engine: {wanted} actors need a processor each, and the cluster has {there}. Start fewer.")
     return is_first
+
+
+def keep_own_sigterm() -> None:
+    """Let this process act on SIGTERM as before `connect`: Ray's handler aborts it after three seconds."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
+
+
+def _processors(wanted: int, limit_s: float) -> int:
+    """The processors of the cluster, once there are as many as wanted, or after a time: machines join one by one."""
+    cluster: Any = ray
+    deadline = time.monotonic() + limit_s
+    is_named = False
+    while (there := int(cluster.cluster_resources().get("CPU", 0))) < wanted and time.monotonic() < deadline:
+        if not is_named:
+            log.warning("waiting %.0f s at most for machines: %d processors of %d", limit_s, there, wanted)
+            is_named = True
+        time.sleep(_POLL_S)
+    return there
 
 
 async def ready(actors: Sequence[Any], name: str) -> None:

@@ -19,7 +19,15 @@ from openenv.rl.engines.followers import Followers
 from openenv.rl.engines.preparation import Prepared
 from openenv.rl.engines.protocol import MOST_ENDS
 from openenv.rl.engines.ray_cluster.actors import GeneratorActor, RolloutActor
-from openenv.rl.engines.ray_cluster.cluster import LASTING, MANY, cause_of, connect, ready, restarted
+from openenv.rl.engines.ray_cluster.cluster import (
+    LASTING,
+    MANY,
+    cause_of,
+    connect,
+    keep_own_sigterm,
+    ready,
+    restarted,
+)
 from openenv.rl.engines.ray_cluster.health import ActorPart, generator_name, worker_name
 from openenv.rl.engines.ray_cluster.remote_generator import GeneratorGone
 from openenv.rl.engines.ray_cluster.trainer import RayTrainer
@@ -65,6 +73,7 @@ class RayEngine(BaseEngine):
         """Start the cluster, unless there is one, and the actors."""
         config, engine, folder = self.config, self.config.engine, os.getcwd()
         self._owns_cluster = await asyncio.to_thread(connect, engine)
+        keep_own_sigterm()
         generator: Any = ray.remote(GeneratorActor)
         self._replicas = [
             generator.options(**LASTING, max_concurrency=MANY).remote(generator_name(number), config, folder)
