@@ -128,6 +128,11 @@ def test_at_the_time_limit_the_run_saves_and_the_job_is_queued_again(job, restar
     assert process.returncode == 143
 
 
+def test_the_run_ends_its_work_as_after_ctrl_c(job) -> None:
+    with job("trap 'echo interrupted; exit 1' INT; kill -INT $$; echo ignored") as process:
+        assert process.stdout.read() == "interrupted\n"
+
+
 def test_a_run_that_ends_in_time_is_not_queued_again(job) -> None:
     with job("exit 0") as process:
         assert process.stdout.read() == ""

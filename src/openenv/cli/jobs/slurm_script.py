@@ -71,6 +71,7 @@ def _options(job: SlurmJob) -> Iterator[str]:
 
 _BEGIN = """
 set -euo pipefail
+set -m  # what runs in the background would ignore SIGINT otherwise, by which a run ends its work
 """
 
 _MEETING = """head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
