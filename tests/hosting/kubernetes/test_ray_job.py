@@ -124,6 +124,14 @@ def test_every_option_reaches_the_pods(tmp_path: Path) -> None:
     assert (second["image"], second["imagePullPolicy"]) == ("owner/ray:1", "Never")
 
 
+def test_a_cluster_whose_version_is_known_requires_a_token(tmp_path: Path) -> None:
+    open_to_all = manifests(tmp_path)["RayJob/big-run"]["spec"]["rayClusterSpec"]
+    guarded = manifests(tmp_path, "--ray-version", "2.60.0")["RayJob/big-run"]["spec"]["rayClusterSpec"]
+
+    assert "authOptions" not in open_to_all
+    assert (guarded["rayVersion"], guarded["authOptions"]) == ("2.60.0", {"mode": "token"})
+
+
 def test_without_workers_the_actors_have_the_processors_of_the_head(tmp_path: Path) -> None:
     found = manifests(tmp_path, "--workers", "0", text=RUN.replace("server_url", "text: '', server_url"))
     cluster = found["RayJob/big-run"]["spec"]["rayClusterSpec"]
@@ -172,6 +180,7 @@ def test_the_file_is_readable(tmp_path: Path) -> None:
         (RUN.replace("blackjack-env", "localhost"), [], "env.server_url='http://localhost:8000': workers on 2"),
         (RUN, ["--cpu", "3", "--workers", "2"], "--cpu 3: 7 actors need a processor each, and 2 machines have 6"),
         (RUN, ["--workers", "0", "--gpus-per-worker", "1"], "gpus_per_worker=1: there are no workers"),
+        (RUN, ["--ray-version", "2.51.9"], "ray_version='2.51.9': give that of the image"),
         (RUN, ["--memory", "1 GB"], "memory='1 GB': write a quantity"),
         (RUN, ["--name", "a" * 48], "use at most 47 characters, as KubeRay requires"),
     ],

@@ -27,6 +27,9 @@ def ray(
     ),
     memory: str = typer.Option("8Gi", help="Let each pod use this much memory."),
     disk: str = typer.Option("100Gi", help="Size of the volume with the run's folder, which all pods share."),
+    ray_version: str | None = typer.Option(
+        None, help="The image has this version of Ray, so that its cluster can require a token (default: it does not)."
+    ),
     storage_class: str | None = typer.Option(
         None, help="Class of that volume, which several nodes write (default: the cluster's)."
     ),
@@ -64,7 +67,13 @@ def ray(
         token_secret=token_secret,
         env_vars=dict(name_and_value("--env", pair) for pair in env),
     )
-    cluster = RayCluster(workers=workers, gpus_per_worker=gpus_per_worker, storage_class=storage_class, retries=retries)
+    cluster = RayCluster(
+        workers=workers,
+        gpus_per_worker=gpus_per_worker,
+        ray_version=ray_version,
+        storage_class=storage_class,
+        retries=retries,
+    )
     command = f"openenv train {CONFIG}/{_FILE} --resume"
     manifests = ray_job(pod, cluster, command, {_FILE: read_utf8(file)})
     text = yaml.dump_all(manifests, sort_keys=False, Dumper=_BlockDumper)

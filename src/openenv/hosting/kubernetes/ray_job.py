@@ -5,6 +5,7 @@ when the job has ended. After a failure KubeRay makes a new cluster and starts t
 what it has kept in the volume.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,14 @@ _KEPT_S = 300
 """How long the pods of a job that has ended stay, for their logs."""
 
 
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
+_WITH_TOKENS = (2, 52, 0)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in version.split("."))
+
+
 @dataclass(frozen=True, kw_only=True)
 class RayCluster:
     """The pods of a job. Raises ValueError, naming the field, for a number that is too small."""
@@ -26,12 +35,17 @@ class RayCluster:
     workers: int = 1
     """Pods beside that of the head; 0: the actors run there."""
     gpus_per_worker: int = 0
+    ray_version: str | None = None
+    """That of the image, 2.52 or later: the cluster requires a token, which KubeRay makes. None: it requires none."""
     storage_class: str | None = None
     """Of the volume, which must allow several nodes to write (ReadWriteMany); None: the cluster's default."""
     retries: int = 3
     """How often the job starts again after a failure."""
 
     def __post_init__(self) -> None:
+        version = self.ray_version
+        if version is not None and (not _VERSION.fullmatch(version) or _numbers(version) < _WITH_TOKENS):
+            raise ValueError(f"ray_version={version!r}: give that of the image, such as 2.60.0, and at least 2.52.0")
         for name in ("workers", "gpus_per_worker", "retries"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name}={getattr(self, name)}: give 0 or more")
@@ -69,6 +83,8 @@ def _config_map(pod: PodSettings, files: dict[str, str]) -> dict[str, Any]:
 
 def _job(pod: PodSettings, cluster: RayCluster, command: str) -> dict[str, Any]:
     groups = [_workers(pod, cluster)] if cluster.workers else []
+    version = cluster.ray_version
+    token = {} if version is None else {"rayVersion": version, "authOptions": {"mode": "token"}}
     start = {"num-cpus": "0"} if cluster.workers else {}  # the program has the head's processors for itself
     return {
         "apiVersion": "ray.io/v1",
@@ -80,6 +96,7 @@ def _job(pod: PodSettings, cluster: RayCluster, command: str) -> dict[str, Any]:
             "shutdownAfterJobFinishes": True,
             "ttlSecondsAfterFinished": _KEPT_S,
             "rayClusterSpec": {
+                **token,
                 "headGroupSpec": {"rayStartParams": start, "template": _template(pod, head=True)},
                 "workerGroupSpecs": groups,
             },
