@@ -18,7 +18,9 @@ _FILE = "run.yaml"
 
 def ray(
     file: Path = typer.Argument(metavar="FILE", help="The YAML of the run, with engine.name: ray."),
-    image: str = typer.Option(..., "--image", help="Run this image, which has openenv with its extra ray."),
+    image: str = typer.Option(
+        ..., "--image", help="Run this image, which has openenv with its extra ray, and ray[default]."
+    ),
     name: str | None = typer.Option(None, help="Name the objects so (default: after the run)."),
     workers: int = typer.Option(1, min=0, help="Run actors in this many pods; 0: in the pod of the driver."),
     gpus_per_worker: int = typer.Option(0, min=0, help="Give each worker's pod this many GPUs."),
