@@ -16,16 +16,15 @@ from openenv.core.errors import NotReady
 from openenv.rl.config import ConfigError
 from openenv.rl.config.engine import EngineConfig
 
+log = logging.getLogger(__name__)
+
 START_LIMIT_S = 600.0
 """For all that an actor loads before its first call."""
 JOIN_LIMIT_S = 120.0
 """For machines of a cluster that runs already, which may still start."""
 _POLL_S = 0.2
-
 MANY = 1000
 """Calls of an actor that may be open at the same time: it answers how it is meanwhile."""
-log = logging.getLogger(__name__)
-
 LASTING: dict[str, Any] = {"num_cpus": 1, "max_restarts": -1}
 """Options of an actor that Ray makes again when its process has ended. A call that ran then fails, and is not repeated
 by Ray."""
