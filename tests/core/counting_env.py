@@ -212,6 +212,7 @@ def main() -> None:
     parser.add_argument("--serve", default="CountingEnvironment")
     parser.add_argument("--step-timeout-s", type=float, default=120.0)
     parser.add_argument("--reconnect-grace-s", type=float, default=60.0)
+    parser.add_argument("--drain-timeout-s", type=float, default=0.0)
     parser.add_argument("--max-sessions", type=int, default=4096)
     parser.add_argument("--max-queue", type=int, default=0)
     parser.add_argument("--allow-watching", action="store_true")
@@ -226,6 +227,7 @@ def main() -> None:
     config = ServerConfig(
         step_timeout_s=args.step_timeout_s,
         reconnect_grace_s=args.reconnect_grace_s,
+        drain_timeout_s=args.drain_timeout_s,
         max_sessions=args.max_sessions,
         max_queue=args.max_queue,
         allow_watching=args.allow_watching,

@@ -73,8 +73,11 @@ class LocalServer(RuntimeProvider):
         """The server's output, including its log. Raises RuntimeError if no server runs."""
         return self._running().output()
 
-    def wait(self, timeout_s: float) -> int:
-        """Wait for the server to end by itself and return its exit code. Raises TimeoutExpired, RuntimeError."""
+    def wait(self, timeout_s: float | None) -> int:
+        """Wait for the server to end by itself and return its exit code. Raises TimeoutExpired, RuntimeError.
+
+        timeout_s: None for as long as it runs.
+        """
         return self._running().wait(timeout_s)
 
     def stop(self) -> None:

@@ -145,8 +145,8 @@ class ChildProcess(ProcessBound):
         """Whether the process is running."""
         return self._process.poll() is None
 
-    def wait(self, timeout_s: float) -> int:
-        """Wait for the process to end and return its exit code. Raises TimeoutExpired after `timeout_s`."""
+    def wait(self, timeout_s: float | None) -> int:
+        """Wait for the process to end and return its exit code. Raises TimeoutExpired after `timeout_s`, if given."""
         return self._process.wait(timeout_s)
 
     def stop(self) -> None:

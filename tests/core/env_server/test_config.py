@@ -43,6 +43,8 @@ def test_a_field_under_both_names_is_refused():
         ({"idle_timeout_s": math.nan}, "idle_timeout_s=nan: give a time above 0 seconds"),
         ({"reconnect_grace_s": math.nan}, "reconnect_grace_s=nan: give 0"),
         ({"max_sessions": math.nan}, "max_sessions=nan: give 1 or more"),
+        ({"drain_timeout_s": -1}, "drain_timeout_s=-1: give 0"),
+        ({"replica": "Echo.1"}, "replica='Echo.1': use lower-case letters, digits and hyphens"),
         ({"execution": "gpu"}, "execution='gpu': give inline, thread, process, or None"),
     ],
 )

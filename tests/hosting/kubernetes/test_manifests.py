@@ -86,6 +86,56 @@ def test_the_autoscaler_removes_no_replica_because_its_sessions_would_end() -> N
     assert spec["behavior"] == {"scaleDown": {"selectPolicy": "Disabled"}}
 
 
+@pytest.mark.parametrize(("gateway", "file"), [("nginx", "nginx.conf"), ("envoy", "envoy.yaml")])
+def test_a_gateway_knows_each_replica_that_there_may_be_by_an_address_that_stays(gateway: str, file: str) -> None:
+    found = manifests("--replicas", "2", "--max-replicas", "3", "--gateway", gateway)
+    (text,) = found["ConfigMap/echo-env-gateway"]["data"].values()
+
+    for name in ("echo-env-0", "echo-env-1", "echo-env-2"):
+        spec = found[f"Service/{name}"]["spec"]
+        assert spec["selector"] == {"statefulset.kubernetes.io/pod-name": name}
+        assert spec["publishNotReadyAddresses"], "a pod that stops is not ready, and its sessions go on"
+        assert name in text
+    assert "echo-env-3" not in text
+    assert list(found["ConfigMap/echo-env-gateway"]["data"]) == [file]
+
+
+@pytest.mark.parametrize("gateway", ["nginx", "envoy"])
+def test_a_gateway_is_as_isolated_as_a_server_and_reaches_only_its_replicas(gateway: str) -> None:
+    found = manifests("--gateway", gateway, "--token-secret", "mine", "--env", "A=1", "--gateway-image", "my/proxy:1")
+    pod = found["Deployment/echo-env-gateway"]["spec"]["template"]["spec"]
+    server = found["StatefulSet/echo-env"]["spec"]["template"]["spec"]
+    (container,), (of_server,) = pod["containers"], server["containers"]
+    policy = found["NetworkPolicy/echo-env-gateway"]["spec"]
+
+    assert pod["securityContext"] == server["securityContext"]
+    assert container["securityContext"] == of_server["securityContext"]
+    assert not pod["automountServiceAccountToken"]
+    assert (container["image"], container["env"]) == ("my/proxy:1", [])
+    assert policy["egress"][0]["to"] == [{"podSelector": {"matchLabels": {"app.kubernetes.io/name": "echo-env"}}}]
+    assert found["Service/echo-env-gateway"]["spec"]["selector"] == policy["podSelector"]["matchLabels"]
+
+
+def test_behind_a_gateway_sessions_have_the_name_of_their_pod_and_go_on_while_it_stops() -> None:
+    found = manifests("--gateway", "nginx")["StatefulSet/echo-env"]["spec"]["template"]["spec"]
+    (container,) = found["containers"]
+    name = {"fieldRef": {"fieldPath": "metadata.name"}}
+
+    assert container["env"] == [{"name": "OPENENV_REPLICA", "valueFrom": name}]
+    assert container["args"][-2:] == ["--drain-timeout-s", "300"]
+    assert found["terminationGracePeriodSeconds"] == 330
+
+
+def test_the_autoscaler_counts_sessions_where_it_is_asked_to() -> None:
+    found = manifests("--max-replicas", "5", "--sessions-per-replica", "200")
+    (metric,) = found["HorizontalPodAutoscaler/echo-env"]["spec"]["metrics"]
+    annotations = found["StatefulSet/echo-env"]["spec"]["template"]["metadata"]["annotations"]
+
+    assert metric["pods"]["metric"] == {"name": "openenv_sessions"}
+    assert metric["pods"]["target"] == {"type": "AverageValue", "averageValue": "200"}
+    assert annotations["prometheus.io/path"] == "/metrics"
+
+
 def test_a_wrong_field_is_found_by_the_schemas() -> None:
     wrong = manifests()["StatefulSet/echo-env"]
     wrong["spec"]["template"]["spec"]["containers"][0]["securityContext"]["runAsNonroot"] = True
@@ -111,6 +161,11 @@ def test_a_file_is_written_without_references(tmp_path: Path) -> None:
         (["--memory", "1 GB"], "memory='1 GB': write a quantity"),
         (["--image-pull-policy", "never"], "image_pull_policy='never': expected one of Always"),
         (["--env", "A"], "--env A: write NAME=VALUE"),
+        (["--gateway", "traefik"], "gateway='traefik': expected nginx or envoy"),
+        (["--gateway-image", "a"], "--gateway-image a: add --gateway nginx"),
+        (["--drain-s", "-1"], "drain_s=-1: give 0"),
+        (["--sessions-per-replica", "9"], "sessions_per_replica=9: nothing adds pods without max_replicas"),
+        (["--max-replicas", "2", "--sessions-per-replica", "0"], "sessions_per_replica=0: give 1 or more"),
     ],
 )
 def test_a_value_that_the_api_would_refuse_is_named(options: list[str], message: str) -> None:

@@ -12,12 +12,13 @@ import pytest
 import websockets
 
 from openenv.core.env_server import ServerConfig, create_app
-from openenv.core.errors import CapacityReached, TimeLimitExceeded
+from openenv.core.errors import CapacityReached, SessionLost, TimeLimitExceeded
 from openenv.core.net.busy_poll import LoopSpinner
 from openenv.hosting.local_process import LocalServer
 from openenv.hosting.serving.server import server
 from tests.conftest import running
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment
+from tests.core.cutting_proxy import CuttingProxy
 from tests.core.env_server.probes import exit_code, is_running, wait_until
 
 pytestmark = pytest.mark.process
@@ -85,6 +86,48 @@ def test_a_stuck_step_does_not_keep_a_server_from_ending():
                 env.step(CountAction(amount=1, mischief="forever"))
         os.kill(server.pid, signal.SIGTERM)
         assert exit_code(server) == 0
+
+
+@pytest.mark.parametrize("arguments", [[], ["--workers", "2"]])
+def test_the_sessions_of_a_server_that_drains_go_on_until_the_last_one_ends(arguments):
+    options = ["--drain-timeout-s", "60", *arguments]
+    with LocalServer("tests.core.counting_env", options, env_vars={"OPENENV_REPLICA": "env-1"}) as server:
+        proxy = CuttingProxy(server.base_url)
+        with CountEnv(proxy.url) as env:
+            env.reset()
+            env.step(CountAction(amount=2))
+            os.kill(server.pid, signal.SIGTERM)
+            wait_until(lambda: httpx.get(f"{server.base_url}/ready").status_code == 503)
+            with pytest.raises(CapacityReached, match="stopping"):
+                CountEnv(server.base_url).reset()
+            assert proxy.cut() == 1
+
+            assert env.step(CountAction(amount=3)).observation.total == 5
+            assert env.session_id.startswith("env-1.w" if arguments else "env-1.")
+        proxy.close()
+        assert exit_code(server) == 0
+
+
+def test_sessions_end_with_the_time_that_they_have_to_go_on():
+    with LocalServer("tests.core.counting_env", ["--drain-timeout-s", "0.5", "--reconnect-grace-s", "1"]) as server:
+        env = CountEnv(server.base_url)
+        env.reset()
+        os.kill(server.pid, signal.SIGTERM)
+
+        assert exit_code(server) == 0
+        with pytest.raises(SessionLost):
+            env.step(CountAction(amount=1))
+
+
+def test_after_a_second_ctrl_c_no_session_goes_on():
+    with LocalServer("tests.core.counting_env", ["--drain-timeout-s", "600"]) as server:
+        env = CountEnv(server.base_url)
+        env.reset()
+        os.kill(server.pid, signal.SIGINT)
+        wait_until(lambda: httpx.get(f"{server.base_url}/ready").status_code == 503)
+        os.kill(server.pid, signal.SIGINT)
+
+        assert exit_code(server) == 130
 
 
 @pytest.mark.finding("threads and signal handlers of an environment do not keep a server from ending")

@@ -2,15 +2,20 @@
 
 import re
 from pathlib import Path
+from typing import cast
 
 import typer
 import yaml
 
 from openenv.cli.containers.build import name_and_value
 from openenv.hosting.kubernetes.deployment import Replicas, deployment
+from openenv.hosting.kubernetes.gateway import Gateway
+from openenv.hosting.kubernetes.gateway_config import Proxy
 from openenv.hosting.kubernetes.pods import PodSettings
 
 EXAMPLE = "Example: `openenv deploy kubernetes echo --image owner/echo-env:1 --replicas 3 | kubectl apply -f -`"
+
+_DRAIN_S = 300
 
 app = typer.Typer(help="Write what runs an environment's server, or a training run, elsewhere.", no_args_is_help=True)
 
@@ -22,6 +27,16 @@ def kubernetes(
     replicas: int = typer.Option(1, help="Run this many pods."),
     max_replicas: int | None = typer.Option(
         None, help="Add pods up to this number while they are busy (default: none)."
+    ),
+    sessions_per_replica: int | None = typer.Option(
+        None, help="Add pods while each has more than this many sessions (default: while processors are busy)."
+    ),
+    gateway: str | None = typer.Option(
+        None, help="Send each request to the pod of its session by this program, nginx or envoy (default: none)."
+    ),
+    gateway_image: str | None = typer.Option(None, help="Run the gateway from this image (default: the program's)."),
+    drain_s: int | None = typer.Option(
+        None, help="Let the sessions of a pod that stops go on this long (default: 300 with a gateway, otherwise 0)."
     ),
     namespace: str | None = typer.Option(None, help="Put the objects into this namespace (default: kubectl's)."),
     cpu: str = typer.Option("1", help="Let each pod use this much processor, such as 500m or 2."),
@@ -46,6 +61,9 @@ def kubernetes(
 ) -> None:
     """Write the manifests of a server: its pods with probes, limits and isolation, the services, and a network policy
     that lets nothing out."""
+    if gateway is None and gateway_image is not None:
+        raise ValueError(f"--gateway-image {gateway_image}: add --gateway nginx or --gateway envoy")
+    proxy = None if gateway is None else Gateway(proxy=cast(Proxy, gateway), image=gateway_image)
     settings = PodSettings(
         name=re.sub(r"[^a-z0-9]+", "-", environment.lower().removesuffix("_env").removesuffix("-env")) + "-env",
         image=image,
@@ -57,8 +75,10 @@ def kubernetes(
         token_secret=token_secret,
         image_pull_policy=image_pull_policy,
         env_vars=dict(name_and_value("--env", pair) for pair in env),
+        drain_s=(0 if proxy is None else _DRAIN_S) if drain_s is None else drain_s,
     )
-    manifests = deployment(settings, Replicas(number=replicas, at_most=max_replicas))
+    number = Replicas(number=replicas, at_most=max_replicas, sessions=sessions_per_replica)
+    manifests = deployment(settings, number, proxy)
     text = yaml.dump_all(manifests, sort_keys=False, Dumper=_PlainDumper)
     if output is None:
         typer.echo(text, nl=False)
@@ -68,8 +88,15 @@ def kubernetes(
 
 
 class _PlainDumper(yaml.SafeDumper):
-    """Writes a part that occurs twice twice: references are hard to read."""
+    """Writes a part that occurs twice twice, and a text of several lines as such: the others are hard to read."""
 
     def ignore_aliases(self, data: object) -> bool:
         """Called by the library."""
         return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_PlainDumper.add_representer(str, _text)

@@ -13,7 +13,7 @@ from openenv.core.client.address import Address, Endpoint
 from openenv.core.client.keepalive import PingAction, PingSchedule
 from openenv.core.client.lifecycle import AsyncLifecycle
 from openenv.core.client.session import CLOSE_TIMEOUT_S, FIRST_PAUSE_S, FORKED, ClientSession
-from openenv.core.errors import OpenEnvError, ServerUnreachable, SessionGone, SessionLost, Unauthorized
+from openenv.core.errors import OpenEnvError, RequestRefused, ServerUnreachable, SessionGone, SessionLost, Unauthorized
 from openenv.core.net.busy_poll import LoopSpinner
 from openenv.core.net.frames import BINARY, TEXT, client_frame
 from openenv.core.net.websocket_protocol import WebSocketProtocol
@@ -59,7 +59,7 @@ class AsyncConnection(asyncio.Protocol):
         self._closed: asyncio.Future[None] = self._loop.create_future()
 
     async def open(self) -> None:
-        """Connect. Raises ServerUnreachable when there is no connection in time, or Unauthorized."""
+        """Connect. Raises ServerUnreachable when there is no connection in time, Unauthorized, or CapacityReached."""
         address, uri = self._address, self._uri
         try:
             async with asyncio.timeout(address.connect_timeout_s):
@@ -70,7 +70,7 @@ class AsyncConnection(asyncio.Protocol):
                     await self._loop.create_connection(lambda: self, uri.host, uri.port, ssl=context)
                 self._flush()  # the handshake; not before, as a cancelled create_connection sends no close frame
                 await self._opened
-        except Unauthorized:
+        except RequestRefused:
             self.abort()
             raise
         except OSError as error:
@@ -140,7 +140,7 @@ class AsyncConnection(asyncio.Protocol):
             return
         try:
             self._protocol.receive(data)
-        except (ServerUnreachable, Unauthorized) as error:
+        except (ServerUnreachable, RequestRefused) as error:
             if not self._opened.done():
                 self._opened.set_exception(error)
         self._flush()

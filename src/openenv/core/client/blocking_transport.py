@@ -14,7 +14,15 @@ from openenv.core.client.address import Address, Endpoint
 from openenv.core.client.keepalive import PingAction, PingedClient, PingSchedule, PongThread
 from openenv.core.client.lifecycle import BlockingLifecycle
 from openenv.core.client.session import CLOSE_TIMEOUT_S, FIRST_PAUSE_S, FORKED, TIMED_OUT, ClientSession, Pending
-from openenv.core.errors import AnswerTimeout, OpenEnvError, ServerUnreachable, SessionGone, SessionLost, Unauthorized
+from openenv.core.errors import (
+    AnswerTimeout,
+    OpenEnvError,
+    RequestRefused,
+    ServerUnreachable,
+    SessionGone,
+    SessionLost,
+    Unauthorized,
+)
 from openenv.core.net.busy_poll import SPIN_S, SocketSpinner
 from openenv.core.net.frames import BINARY, TEXT, client_frame
 from openenv.core.net.websocket_protocol import WebSocketProtocol
@@ -36,7 +44,7 @@ class BlockingConnection:
     """One WebSocket connection of a session. One thread at a time."""
 
     def __init__(self, address: Address, session: ClientSession) -> None:
-        """Connect. Raises ServerUnreachable, or Unauthorized."""
+        """Connect. Raises ServerUnreachable, Unauthorized, or CapacityReached of a server that stops."""
         self._session = session
         self._on_message = session.receive
         self._opened = _wait_until(time.monotonic() + address.connect_timeout_s)
@@ -62,7 +70,7 @@ class BlockingConnection:
         try:
             self._flush()
             self.wait_for(self._opened)
-        except (Unauthorized, ValueError):
+        except (RequestRefused, ValueError):
             self._socket.close()
             raise
         except TimeoutError as error:

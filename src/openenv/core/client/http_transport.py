@@ -26,6 +26,9 @@ from openenv.core.wire.constants import NEW_SESSION, SESSION_HEADER
 
 ResultT = TypeVar("ResultT")
 
+_OF_PROXY = (502, 503, 504)
+"""What a proxy answers whose server is gone. A server's own answers of these have JSON."""
+
 Exchange = Generator[dict[str, Any], httpx.Response, dict[str, Any]]
 """Yields httpx's keywords of a request, takes the response, and returns the data."""
 
@@ -87,6 +90,8 @@ class HttpExchanges:
             reason = f"the session is gone ({_error(response)}): reset() starts a new episode in a new one"
             self.lost = SessionGone(reason)
             raise self.lost
+        if response.status_code in _OF_PROXY and not _is_json(response):
+            raise ServerUnreachable(f"the server behind {response.url.host} does not answer: {_error(response)}")
         if response.is_error:
             raise _error(response)
         self.session_id = response.headers.get(SESSION_HEADER, self.session_id)
@@ -98,6 +103,11 @@ class HttpExchanges:
         session_id = self.session_id if self.lost is None else None
         self.session_id = self.lost = None
         return f"/sessions/{session_id}" if session_id else None
+
+
+def _is_json(response: httpx.Response) -> bool:
+    content_type: str = response.headers.get("content-type", "")
+    return content_type.startswith("application/json")
 
 
 def _error(response: httpx.Response) -> OpenEnvError:

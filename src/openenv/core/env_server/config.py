@@ -2,6 +2,7 @@
 
 import functools
 import os
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ from openenv.core.env_server.types import ServerMode
 
 Execution = Literal["inline", "thread", "process"]
 _T = TypeVar("_T")
+
+_REPLICA = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 RENAMED_FIELDS = {"max_waiting": "max_queue", "max_wait_s": "queue_timeout_s", "grace_s": "reconnect_grace_s"}
 """Former name of a field: its name now. The former name is accepted for one release, with a warning."""
@@ -26,6 +29,11 @@ def default_hosts() -> tuple[str, ...]:
     """The name that the Hub gives a Space in the environment variable SPACE_HOST, or none."""
     host = os.environ.get("SPACE_HOST")
     return (host,) if host else ()
+
+
+def default_replica() -> str | None:
+    """The name of this server among its replicas in the environment variable OPENENV_REPLICA, or None."""
+    return os.environ.get("OPENENV_REPLICA") or None
 
 
 def _accept_former_names(cls: type[_T]) -> type[_T]:
@@ -73,6 +81,11 @@ class ServerConfig:
     """From the first byte of an HTTP request, or from the connection, to the end of the request's head."""
     body_timeout_s: float = 30.0
     """The longest wait for further bytes of a request's body."""
+    drain_timeout_s: float = 0.0
+    """How long sessions may go on after SIGTERM, while new ones are refused. 0: no longer than their running steps."""
+    replica: str | None = field(default_factory=default_replica)
+    """Name of this server among its replicas, such as `echo-env-1`. Its session ids begin with it, so that a gateway
+    knows where a session plays. The default is OPENENV_REPLICA; None: ids have no such name."""
     max_snapshots: int = 1024
     """Snapshots kept for `restore`; beyond that the oldest are evicted."""
     max_snapshot_bytes: int = 256 << 20
@@ -128,6 +141,14 @@ class ServerConfig:
             raise ValueError(
                 f"reconnect_grace_s={self.reconnect_grace_s}: give 0 (a broken connection ends its session) or more "
                 "seconds"
+            )
+        if not self.drain_timeout_s >= 0:
+            raise ValueError(
+                f"drain_timeout_s={self.drain_timeout_s}: give 0 (running steps alone finish) or more seconds"
+            )
+        if self.replica is not None and not _REPLICA.fullmatch(self.replica):
+            raise ValueError(
+                f"replica={self.replica!r}: use lower-case letters, digits and hyphens, at most 63, as in echo-env-1"
             )
         if self.execution not in (None, "inline", "thread", "process"):
             raise ValueError(

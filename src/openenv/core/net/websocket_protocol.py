@@ -8,7 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 import orjson
 from websockets.uri import WebSocketURI, parse_uri
 
-from openenv.core.errors import MessageTooBig, ServerUnreachable, Unauthorized
+from openenv.core.errors import CapacityReached, MessageTooBig, RequestRefused, ServerUnreachable, Unauthorized
 from openenv.core.net.frames import (
     BINARY,
     CLOSE,
@@ -120,7 +120,8 @@ class WebSocketProtocol:
     def receive(self, data: bytes) -> None:
         """Take bytes from the socket. Empty bytes: the server has closed it.
 
-        Raises Unauthorized when the server refuses the handshake for want of a token, ServerUnreachable for others.
+        Raises Unauthorized when the server refuses the handshake for want of a token, CapacityReached when it is
+        stopping, ServerUnreachable for other reasons.
         """
         if self.is_connecting:
             data = self._shake_hands(data)
@@ -163,10 +164,12 @@ class WebSocketProtocol:
         self._on_open(self._handshake.subprotocol)
         return rest
 
-    def _refused(self, refusal: HandshakeRefused) -> ServerUnreachable | Unauthorized:
+    def _refused(self, refusal: HandshakeRefused) -> ServerUnreachable | RequestRefused:
         body = refusal.body[:500].decode(errors="replace")
         if refusal.status == 401:
             return Unauthorized(f"{self._address} refused the WebSocket: {_message_in(body)}")
+        if refusal.status == 503 and CapacityReached.code in body:
+            return CapacityReached(f"{self._address} refused the WebSocket: {_message_in(body)}")
         return ServerUnreachable(f"{self._address} refused the WebSocket: {refusal} {body}".rstrip())
 
     def _control(self, frame: WebSocketMessage) -> bool:

@@ -19,7 +19,8 @@ class Manifest(TypedDict):
     apiVersion: str
     kind: str
     metadata: Metadata
-    spec: Any
+    spec: NotRequired[Any]
+    data: NotRequired[dict[str, str]]
 
 
 class Probe(TypedDict):
@@ -53,6 +54,7 @@ class Container(TypedDict):
     securityContext: ContainerSecurity
     volumeMounts: list[dict[str, str]]
     imagePullPolicy: NotRequired[str]
+    command: NotRequired[list[str]]
     args: NotRequired[list[str]]
 
 

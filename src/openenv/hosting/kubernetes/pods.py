@@ -52,6 +52,10 @@ class PodSettings:
     env_vars: Mapping[str, str] = field(default_factory=dict)
     args: tuple[str, ...] = ()
     """Options of the server after those of the image."""
+    drain_s: int = 0
+    """How long the sessions of a pod that stops may go on, while new ones go to others."""
+    names_sessions: bool = False
+    """Whether the ids of sessions begin with the name of their pod, which a gateway needs."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -61,6 +65,8 @@ class PodSettings:
         for name in ("cpu", "memory", "disk"):
             if not _QUANTITY.fullmatch(getattr(self, name)):
                 raise ValueError(f"{name}={getattr(self, name)!r}: write a quantity such as 500m, 2 or 1Gi")
+        if self.drain_s < 0:
+            raise ValueError(f"drain_s={self.drain_s}: give 0 (running steps alone finish) or more seconds")
         if self.image_pull_policy not in (None, *PULL_POLICIES):
             raise ValueError(
                 f"image_pull_policy={self.image_pull_policy!r}: expected one of {', '.join(PULL_POLICIES)}"
@@ -88,7 +94,7 @@ def pod_spec(settings: PodSettings) -> PodSpec:
         "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": settings.disk}}],
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": _GRACE_S,
+        "terminationGracePeriodSeconds": settings.drain_s + _GRACE_S,
     }
     if settings.runtime_class is not None:
         spec["runtimeClassName"] = settings.runtime_class
@@ -130,7 +136,7 @@ def _container(settings: PodSettings) -> Container:
         "name": _CONTAINER,
         "image": settings.image,
         "ports": [{"name": "http", "containerPort": PORT_IN_CONTAINER}],
-        "env": [*variables, *token_variables(settings)],
+        "env": [*variables, *token_variables(settings), *_replica(settings)],
         "resources": {"limits": size, "requests": size},
         "startupProbe": _probe(every_s=1, failures=_START_S),
         "readinessProbe": _probe(every_s=5, failures=2),
@@ -144,8 +150,9 @@ def _container(settings: PodSettings) -> Container:
     }
     if settings.image_pull_policy is not None:
         container["imagePullPolicy"] = settings.image_pull_policy
-    if settings.args:
-        container["args"] = ["--host", "0.0.0.0", "--port", str(PORT_IN_CONTAINER), *settings.args]
+    args = [*(("--drain-timeout-s", str(settings.drain_s)) if settings.drain_s else ()), *settings.args]
+    if args:
+        container["args"] = ["--host", "0.0.0.0", "--port", str(PORT_IN_CONTAINER), *args]
     return container
 
 
@@ -155,6 +162,12 @@ def token_variables(settings: PodSettings) -> list[dict[str, Any]]:
         return []
     reference = {"secretKeyRef": {"name": settings.token_secret, "key": "token"}}
     return [{"name": "OPENENV_TOKEN", "valueFrom": reference}]
+
+
+def _replica(settings: PodSettings) -> list[dict[str, Any]]:
+    if not settings.names_sessions:
+        return []
+    return [{"name": "OPENENV_REPLICA", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
 
 
 def _probe(*, every_s: int, failures: int) -> Probe:

@@ -32,6 +32,7 @@ _LIMITS: dict[str, tuple[Callable[[str], Any], str]] = {
     "idle_timeout_s": (float, "Seconds without a request after which a session is closed"),
     "http_idle_timeout_s": (float, "The same for a session opened over HTTP while no WebSocket plays it"),
     "reconnect_grace_s": (float, "Seconds a session waits for its client to reconnect after the connection broke"),
+    "drain_timeout_s": (float, "Seconds that sessions may go on after SIGTERM, while new ones are refused"),
     "step_timeout_s": (float, "Time limit of a step in seconds"),
     "reset_timeout_s": (float, "Time limit of a reset in seconds"),
     "head_timeout_s": (float, "Seconds for the head of an HTTP request to arrive"),

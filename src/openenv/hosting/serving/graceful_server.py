@@ -1,8 +1,9 @@
-"""uvicorn as this package runs it: its own WebSockets, and a shutdown that finishes running steps."""
+"""uvicorn as this package runs it: its own WebSockets, and a shutdown that finishes running steps, or sessions."""
 
 import asyncio
 import socket
 from collections.abc import Callable
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -47,7 +48,9 @@ class GracefulServer(uvicorn.Server):
     def __init__(self, app: "FastAPI", *, log_level: str, **address: Any) -> None:
         """address: uvicorn's settings of where to listen."""
         self.on_listening: Callable[[], None] | None = None
-        self._sessions = setting_of(app, "sessions")
+        self._sessions: Any = setting_of(app, "sessions")
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The event loop, once the server stops."""
         config: ServerConfig = setting_of(app, "config") or ServerConfig()
         proxies = list(config.trusted_proxies)
         trusts_all = _ANY_PROXY in proxies
@@ -83,5 +86,12 @@ class GracefulServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Called by uvicorn when the server stops."""
         if self._sessions is not None:
+            self._loop = asyncio.get_running_loop()
             await self._sessions.drain()
         await super().shutdown(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Called by uvicorn. A second Ctrl-C lets no session go on."""
+        super().handle_exit(sig, frame)
+        if self.force_exit and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._sessions.finish_drain)

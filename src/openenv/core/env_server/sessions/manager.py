@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+STOPPING = "The server is stopping and opens no new sessions"
+RETRY_AFTER_S = 5
+"""When a caller that a stopping server has refused may try again."""
+
 
 class SessionManager:
     """The sessions of one server."""
@@ -41,6 +45,9 @@ class SessionManager:
         self.config = config
         self.max_sessions = spec.limited(config.max_sessions, config.execution)
         self.is_draining = False
+        """Whether new sessions are refused."""
+        self._may_finish: asyncio.Event | None = None
+        """While the sessions of a stopping server may go on: set when the last one has ended."""
         self._spec = spec
         self._arguments = MethodArguments(spec)
         self._sessions: dict[str, Session] = {}
@@ -114,7 +121,7 @@ class SessionManager:
 
     def _refuse_while_draining(self) -> None:
         if self.is_draining:
-            raise CapacityReached("The server is stopping and opens no new sessions", retry_after_s=5)
+            raise CapacityReached(STOPPING, retry_after_s=RETRY_AFTER_S)
 
     def try_acquire_slot(self) -> bool:
         """Take a slot for a session, if one is free now and the number of slots is known."""
@@ -230,7 +237,8 @@ class SessionManager:
             return
         session.attachment = None
         keep = (keep or session.outlives_connection) and not session.is_closing
-        if keep and self.config.reconnect_grace_s > 0 and not self.is_draining:
+        may_return = not self.is_draining or self._may_finish is not None
+        if keep and self.config.reconnect_grace_s > 0 and may_return:
             self._detached_at[session.id] = time.monotonic()
         else:
             await self.end(session)
@@ -249,6 +257,8 @@ class SessionManager:
             await session.end()
         finally:
             self.capacity.release()  # after its environment has closed
+            if not self._sessions:
+                self.finish_drain()
             if connection is not None:
                 connection.shut_down(GOING_AWAY, reason)
 
@@ -287,9 +297,24 @@ class SessionManager:
             await self.end(session)
 
     async def drain(self) -> None:
-        """Open no new sessions and wait until no verb runs; each ends by its limit at the latest."""
+        """Open no new sessions and wait until no verb runs; each ends by its limit at the latest.
+
+        Before that, wait up to `drain_timeout_s` until all sessions have ended.
+        """
         self.is_draining = True
+        if self._sessions and self.config.drain_timeout_s > 0:
+            self._may_finish = asyncio.Event()
+            log.info("stopping: %d sessions may go on for %g s", len(self), self.config.drain_timeout_s)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.config.drain_timeout_s):
+                    await self._may_finish.wait()
+            self._may_finish = None
         await asyncio.gather(*(session.wait_until_idle() for session in list(self._sessions.values())))
+
+    def finish_drain(self) -> None:
+        """Let `drain` wait for sessions no longer."""
+        if self._may_finish is not None:
+            self._may_finish.set()
 
     async def end_all(self) -> None:
         """Close every session when the server stops, after the verbs that run; their limits bound the wait."""

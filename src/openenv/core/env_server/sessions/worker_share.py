@@ -1,7 +1,8 @@
 """The part of a server that one of its processes holds: its sessions' ids, and its share of the limits.
 
 A server of one process holds everything. Of several workers each gets its share when it starts. A session id begins
-with the number of its worker, so that every process knows where a request for that session belongs.
+with the number of its worker, so that every process knows where a request for that session belongs. Before that stands
+the name of a server that is one of several replicas, for the gateway.
 """
 
 import dataclasses
@@ -16,7 +17,7 @@ from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.exceptions import SessionNotFoundError
 
 _WATCH_DIGITS = 16
-_WORKER_PREFIX = re.compile(r"w(\d{1,4})-")
+_WORKER_PREFIX = re.compile(r"(?:[a-z0-9-]+\.)?w(\d{1,4})-")
 
 
 class WrongWorker(SessionNotFoundError):
@@ -39,6 +40,8 @@ class WorkerShare:
     max_queue: int
     max_snapshots: int
     max_snapshot_bytes: int
+    replica: str | None = None
+    """The server's name among its replicas."""
 
     @classmethod
     def whole(cls, max_sessions: int, config: ServerConfig) -> Self:
@@ -48,6 +51,7 @@ class WorkerShare:
             max_queue=config.max_queue,
             max_snapshots=config.max_snapshots,
             max_snapshot_bytes=config.max_snapshot_bytes,
+            replica=config.replica,
         )
 
     def of_worker(self, number: int, num_workers: int) -> "WorkerShare":
@@ -67,9 +71,10 @@ class WorkerShare:
         )
 
     def new_session_id(self) -> str:
-        """A random id, which names its worker where there are several."""
-        session_id = str(uuid.uuid4())
-        return session_id if self.num_workers == 1 else f"w{self.number}-{session_id}"
+        """A random id, which names its replica and its worker where there are several."""
+        replica = "" if self.replica is None else f"{self.replica}."
+        worker = "" if self.num_workers == 1 else f"w{self.number}-"
+        return f"{replica}{worker}{uuid.uuid4()}"
 
     def watch_id(self, session_id: str) -> str:
         """A name of a session for its watchers, which opens no session. It begins with its worker, as the id."""

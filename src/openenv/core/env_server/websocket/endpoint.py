@@ -17,17 +17,19 @@ from starlette.websockets import WebSocketDisconnect
 
 from openenv.core.env_server.runner.session_options import Query, SessionOptions, parse_session_options
 from openenv.core.env_server.sessions.json_rpc import JsonRpc
-from openenv.core.env_server.sessions.manager import SessionManager
+from openenv.core.env_server.sessions.manager import RETRY_AFTER_S, STOPPING, SessionManager
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.websocket.connection import EXTENSION, WebSocketConnection
 from openenv.core.env_server.websocket.direct_websocket import MAX_QUEUED_FRAMES, DirectWebSocket, Respond
 from openenv.core.env_server.websocket.message_handler import MessageHandler
-from openenv.core.errors import RequestRefused, SessionFault
+from openenv.core.errors import CapacityReached, RequestRefused, SessionFault
 from openenv.core.net.frames import NORMAL
 from openenv.core.wire.arrays import BinaryFrame
 from openenv.core.wire.constants import ARRAYS_SUBPROTOCOL, SUBPROTOCOL
 from openenv.core.wire.server_codec import error_frame, extended_error_frame
 
+_REFUSAL = "websocket.http.response"
+"""ASGI's extension that answers a handshake with an HTTP response."""
 _READ_AHEAD_TURNS = 4
 """Turns of the event loop in which an ASGI server passes on that a client has left."""
 
@@ -43,6 +45,11 @@ class WebSocketEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Accept the connection, open or find its session, and respond until either side closes."""
         await receive()  # websocket.connect
+        query_string = scope.get("query_string", b"")
+        query = parse_qs(query_string.decode("latin-1"), keep_blank_values=True) if query_string else {}
+        if self._sessions.is_draining and not _named(query) and _REFUSAL in scope.get("extensions", {}):
+            await _refuse(send)
+            return
         offered = scope.get("subprotocols", ())
         chosen = next((name for name in (ARRAYS_SUBPROTOCOL, SUBPROTOCOL) if name in offered), None)
         extended, arrays = chosen is not None, chosen == ARRAYS_SUBPROTOCOL
@@ -53,8 +60,6 @@ class WebSocketEndpoint:
         # under another server than uvicorn frames pass through ASGI
         connection = AsgiWebSocket(receive, send) if direct is None else direct.detach()
         try:
-            query_string = scope.get("query_string", b"")
-            query = parse_qs(query_string.decode("latin-1"), keep_blank_values=True) if query_string else {}
             options = parse_session_options(query, packs_arrays=arrays, max_envs=self._max_envs)
             session = await self._session(query, connection, send, options, extended=extended)
         except RequestRefused as error:
@@ -85,9 +90,9 @@ class WebSocketEndpoint:
         self, query: Query, connection: "_SessionWebSocket", send: Send, options: SessionOptions, *, extended: bool
     ) -> Session:
         """The session that the URL names, or a new one."""
-        named = query.get("session_id", [""])
-        if named[0]:
-            session = self._sessions.find(named[0])
+        named = _named(query)
+        if named:
+            session = self._sessions.find(named)
         else:
             session = await self._open_session(connection, send, options, extended=extended)
         self._sessions.attach(session, connection, take_over=extended)
@@ -196,6 +201,19 @@ _SessionWebSocket = DirectWebSocket | AsgiWebSocket
 
 async def _first_of(*awaited: "asyncio.Future[Any]") -> None:
     await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+
+
+def _named(query: Query) -> str:
+    """The id of the session that the URL names; empty: a new one is asked for."""
+    return query.get("session_id", [""])[0]
+
+
+async def _refuse(send: Send) -> None:
+    """Refuse the handshake of a new session while the server stops: a gateway can ask another server instead."""
+    body = orjson.dumps({"message": STOPPING, "code": CapacityReached.code, "retry_after_s": RETRY_AFTER_S})
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    await send({"type": f"{_REFUSAL}.start", "status": 503, "headers": headers})
+    await send({"type": f"{_REFUSAL}.body", "body": body})
 
 
 async def _send_text(send: Send, frame: bytes) -> None:
