@@ -9,14 +9,14 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
 from transformers import PreTrainedModel
 
 from openenv.agents.llm.http import LLMError
-from openenv.core.errors import EnvironmentFault
+from openenv.core.errors import EnvironmentFault, SessionGone
 from openenv.rl.algorithm.learning_signal import NothingToLearn
 from openenv.rl.algorithm.rewards import EpisodeReward
 from openenv.rl.budget import Budget
@@ -92,7 +92,7 @@ class SmallRun:
         self.budget = Budget(config.max_minutes)
         self.publish_to(WeightStore())
         self.batch_size = config.replay_buffer.batch_size or 4
-        self.can_restart, self.num_recoveries = True, 0
+        self.can_restart, self.num_recoveries, self.num_server_ends = True, 0, 0
         self.waits = Waits()
         self.has_ended: Callable[[], bool] = lambda: True
 
@@ -300,6 +300,38 @@ async def test_a_step_of_which_most_groups_were_lost_is_played_again(
 
     assert [row["num_groups/trained"] for row in rows] == [4, 4]
     assert "groups of a step are played again: EnvironmentFault: the server began anew" in caplog.text
+
+
+class LosingPool(EchoPool):
+    """Finds at one of its resets that a session is gone with its server."""
+
+    lost_at: ClassVar[list[int]] = []
+    """That reset, from 1, of each pool that is made next."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._lost_at, self._num_resets = LosingPool.lost_at.pop(0), 0
+
+    async def reset(self, requests: Any) -> Any:
+        self._num_resets += 1
+        found = await super().reset(requests)
+        if self._num_resets == self._lost_at:
+            found[next(iter(found))] = SessionGone("the server began anew")
+        return found
+
+
+@pytest.mark.parametrize(("num_server_ends", "is_same"), [(1, True), (0, False)])
+async def test_a_step_that_a_server_that_ended_was_to_play_is_the_same_once_it_runs_again(
+    tmp_path: Path, num_server_ends: int, is_same: bool
+) -> None:
+    undisturbed = await SmallRun(echo_config(), tmp_path / "undisturbed").run(3)
+    LosingPool.lost_at = [2, 4]  # each pool finds it by itself, and the second one while groups are played again
+    run = SmallRun(echo_config(), tmp_path / "disturbed", pool_class=LosingPool)
+    run.num_server_ends = num_server_ends
+
+    rows = await run.run(3)
+
+    assert (exact_curve(rows) == exact_curve(undisturbed)) is is_same
 
 
 async def test_training_stops_when_its_time_is_up(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from openenv.core.env_client import EnvClient
 from openenv.core.env_server.types import Observation
 from openenv.core.schema.message_schema import message_schema
 from openenv.envs import catalog
+from openenv.hosting.fleet import Fleet
 from openenv.hosting.local_process import LocalServer
 from openenv.hosting.runtime.docker import LocalDockerProvider
 from openenv.text.derived import DerivedText
@@ -30,13 +31,22 @@ _START_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class ServedEnvironment:
-    """An environment on a running server."""
+    """An environment on a running server, or on several."""
 
     base_url: str
     client_class: type[EnvClient[Any, Any, Any]]
     text: TextInterface[Any, Any]
     headers: Mapping[str, str]
     """Sent with each connection."""
+    further_urls: Sequence[str] = ()
+    """Of further servers with the same environment."""
+    fleet: Fleet | None = None
+    """Its servers, where they are processes that are started again when they end."""
+
+    @property
+    def base_urls(self) -> list[str]:
+        """Of all its servers."""
+        return [self.base_url, *self.further_urls]
 
     @property
     def observation_class(self) -> type[Observation]:
@@ -97,6 +107,16 @@ class NamedEnvironment:
             raise ImportError(f"environment {self.info.key!r} needs an extra to run here: {self.info.missing}")
         return LocalServer(self.info.server, self.options, env_vars=env_vars)
 
+    @property
+    def is_process(self) -> bool:
+        """Whether a server of the environment is a process of this program."""
+        return self.served_as is not None or (self.info is not None and self.info.server is not None)
+
+    def _process(self) -> LocalServer:
+        provider = self.provider()
+        assert isinstance(provider, LocalServer), f"{self.name} is no process"
+        return provider
+
     @contextmanager
     def running(self) -> Iterator[str]:
         """The URL of its server, which runs inside the `with` statement unless the name is a URL."""
@@ -119,6 +139,13 @@ class NamedEnvironment:
         """
         with self.running() as base_url:
             yield self.served_at(base_url, headers=token_headers())
+
+    @contextmanager
+    def served_by(self, num_servers: int) -> Iterator[ServedEnvironment]:
+        """The same on several servers, which are processes of this program. A name that `is_process` has them."""
+        with Fleet([self._process() for _ in range(num_servers)]) as fleet:
+            first, *further = fleet.base_urls
+            yield replace(self.served_at(first, headers=token_headers()), further_urls=further, fleet=fleet)
 
     def served_at(self, base_url: str, *, headers: Mapping[str, str] | None = None) -> ServedEnvironment:
         """The environment with its typed client and its text interface.

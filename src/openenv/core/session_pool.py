@@ -1,7 +1,7 @@
-"""Many sessions of one server, played at the same time."""
+"""Many sessions of one server, or of several with the same environment, played at the same time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from numbers import Integral
 from typing import Any, Generic, Self
@@ -28,18 +28,24 @@ class SessionPool(Generic[ActT, ObsT]):
     def __init__(
         self,
         client_class: Callable[..., EnvClient[ActT, ObsT, Any]],
-        base_url: str,
+        base_url: str | Sequence[str],
         num_sessions: int,
         *,
         may_share: bool = True,
     ) -> None:
-        """Opens nothing: enter the pool. may_share: whether environments may share a session of the server."""
+        """Opens nothing: enter the pool.
+
+        base_url: of the server, or of several: session i plays at number i modulo their number. may_share: whether
+        environments may share a session of a server.
+        """
         if not callable(client_class):
             raise TypeError(f"client_class is of type {type(client_class).__name__}: give the class of a client")
         check_type("num_sessions", num_sessions, Integral, "a number of sessions")
         if num_sessions < 1:
             raise ValueError(f"num_sessions={num_sessions}: a pool has at least 1 session")
-        self._clients = [client_class(base_url=base_url) for _ in range(num_sessions)]
+        servers = [base_url] if isinstance(base_url, str) else list(base_url)
+        self._num_servers = min(len(servers), int(num_sessions))
+        self._clients = [client_class(base_url=servers[index % len(servers)]) for index in range(num_sessions)]
         self._may_share = may_share
         self._batched: list[BatchedSession[ActT, ObsT]] = []
 
@@ -49,10 +55,26 @@ class SessionPool(Generic[ActT, ObsT]):
     async def __aenter__(self) -> Self:
         """Connect all sessions. Raises ServerUnreachable, with none left open; a cancellation leaves none either."""
         if self._may_share and len(self) > 1:
-            self._batched = await self._clients[0].batched_sessions(len(self))
+            self._batched = await self._shared_sessions()
         if not self._batched:
             await self._connect_each()
         return self
+
+    async def _shared_sessions(self) -> list[BatchedSession[ActT, ObsT]]:
+        """Sessions that environments share, equally many of each server: environment i is in session i modulo their
+        number. None where a server has others."""
+        count = self._num_servers
+        async with AsyncExitStack() as on_error:
+            of_servers = []
+            for number in range(count):
+                opened = await self._clients[number].batched_sessions(len(range(number, len(self), count)))
+                of_servers.append(opened)
+                for session in opened:
+                    on_error.push_async_callback(session.close)
+            if len(set(map(len, of_servers))) > 1:
+                return []
+            on_error.pop_all()
+        return [session for of_one_place in zip(*of_servers, strict=True) for session in of_one_place]
 
     async def _connect_each(self) -> None:
         async with AsyncExitStack() as on_error:

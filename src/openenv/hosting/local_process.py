@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from openenv.core.client.providers import RuntimeProvider
 from openenv.core.errors import ContainerFault, NotReady
@@ -47,6 +48,12 @@ class LocalServer(RuntimeProvider):
         variables = {**(self._env_vars or {}), **(env_vars or {})}
         self._process = ServerProcess(module_command(self._module, port, self._args), self.base_url, variables)
         return self.base_url
+
+    def restart(self) -> None:
+        """Start the server again at its address, which no other program gets meanwhile, without waiting for it."""
+        self._running().keeps_port = True
+        self.stop()
+        self.start(urlsplit(self.base_url).port)
 
     def wait_for_ready(self, timeout_s: float | None = None) -> None:
         """Wait until the server is healthy. Raises NotReady, with its output, if it ends or takes too long.

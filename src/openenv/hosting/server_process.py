@@ -205,6 +205,9 @@ class ChildProcess(ProcessBound):
 class ServerProcess(ChildProcess):
     """A command that serves at `base_url`."""
 
+    keeps_port = False
+    """Whether its port stays kept when it has stopped, for the server that follows it there."""
+
     def __init__(self, command: Sequence[str], base_url: str, env_vars: Mapping[str, str] | None = None) -> None:
         """As `ChildProcess`."""
         self.base_url = base_url
@@ -221,7 +224,8 @@ class ServerProcess(ChildProcess):
 
     def _close(self) -> None:
         super()._close()
-        _release_port(urlsplit(self.base_url).port)
+        if not self.keeps_port:
+            _release_port(urlsplit(self.base_url).port)
 
 
 def module_command(module: str, port: int, args: Sequence[str] = ()) -> list[str]:

@@ -10,14 +10,20 @@ from typing import Any
 from openenv.auto.environment import ServedEnvironment, named_environment, token_headers
 from openenv.envs.catalog import game_keyword
 from openenv.rl.config import EnvConfig
+from openenv.rl.config.rules import require
 
 
 async def serve_environment(config: EnvConfig, stack: contextlib.AsyncExitStack) -> ServedEnvironment:
-    """The environment on its server, which the stack stops if the run has started it."""
+    """The environment on its servers, which the stack stops if the run has started them.
+
+    Raises ConfigError for replicas of a server at a URL or in an image.
+    """
     named = replace(named_environment(config.name, text=config.text or None), success_return=config.success_return)
     if config.server_url:
         return await asyncio.to_thread(named.served_at, config.server_url, headers=token_headers())
-    serving = named.served()
+    rule = f"only a server that the run starts as a process has replicas, which {config.name} is not. Leave it out."
+    require(config.replicas == 1 or named.is_process, "env.replicas", config.replicas, rule)
+    serving = named.served_by(config.replicas) if config.replicas > 1 else named.served()
     starting = asyncio.ensure_future(asyncio.to_thread(serving.__enter__))
     stack.push_async_callback(_stop, starting, serving)
     return await asyncio.shield(starting)

@@ -146,9 +146,9 @@ class TrainingLoop:
         """Play groups, divided among the rollouts. In the order of numbers.
 
         While more than half of them lost so many episodes that they cannot be trained on, those are played again: a
-        step is not made with the few that are left. All are played again, with their seeds, where the generator had
-        ended and was started again. Raises NothingPlayed after many failures, and what ended the generator for the
-        third time.
+        step is not made with the few that are left. All are played again, with their seeds, where the generator or a
+        server of the environment had ended and was started again: the step is then the same as without that end.
+        Raises NothingPlayed after many failures, and what ended the generator for the third time.
         """
         played: dict[int, Group] = {}
         lost, num_failures, num_ends = list(indices), 0, 0
@@ -163,12 +163,15 @@ class TrainingLoop:
                 log.warning("the generator had ended, and runs again: %d groups are played again (%s)",
                             len(lost), error)  # fmt: skip
                 continue
-            played |= {group.index: group for group in groups}
-            lost = [index for index in indices if _is_lost(played[index])]
-            if len(lost) <= len(indices) / 2:
-                return [played[index] for index in sorted(indices)]
+            failed = [group for group in groups if any(t.has_lost_server for t in group.trajectories)]
+            if not (failed and self._engine.num_server_ends):
+                played |= {group.index: group for group in groups}
+                lost = [index for index in indices if _is_lost(played[index])]
+                if len(lost) <= len(indices) / 2:
+                    return [played[index] for index in sorted(indices)]
+                failed = [played[lost[0]]]
             num_failures += len(lost)
-            reason = _reason(played[lost[0]])
+            reason = _reason(failed[0])
             if num_failures >= max(_MAX_FAILURES, 3 * len(indices)):
                 raise NothingPlayed(f"{len(lost)} of {len(indices)} groups of a step could not be played: {reason}")
             log.warning("%d of %d groups of a step are played again: %s", len(lost), len(indices), reason)

@@ -100,7 +100,7 @@ async def _random_play(
     for number, keywords in enumerate(levels, start=1):
         done = sum(one.num_decisions for one in (*earlier, play))
         time_share = RANDOM_PLAY_SHARE * (environment + tries - 1 + number / len(levels)) / len(config.env)
-        async with SessionPool(served.client, served.base_url, min(config.evaluation.sessions, episodes)) as pool:
+        async with SessionPool(served.client, served.base_urls, min(config.evaluation.sessions, episodes)) as pool:
             play.add(
                 await collect_play(
                     pool,

@@ -146,7 +146,7 @@ async def _taught(
         )
         done = (number + level / len(levels)) / len(environments)
         deadline = RANDOM_PLAY_SHARE + done * (TEACHER_SHARE - RANDOM_PLAY_SHARE)
-        async with SessionPool(served.client, served.base_url, min(config.evaluation.sessions, episodes)) as pool:
+        async with SessionPool(served.client, served.base_urls, min(config.evaluation.sessions, episodes)) as pool:
             try:
                 part = await collect_play(
                     pool,

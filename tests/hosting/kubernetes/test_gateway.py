@@ -85,9 +85,7 @@ def drain(server: LocalServer) -> None:
 
 def start_again(server: LocalServer) -> None:
     """Start a killed server at its former address."""
-    port = int(server.base_url.rpartition(":")[2])
-    server.stop()
-    server.start(port)
+    server.restart()
     server.wait_for_ready()
 
 

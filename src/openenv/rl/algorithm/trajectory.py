@@ -47,6 +47,8 @@ class Trajectory:
     outcome: EpisodeOutcome = "invalid"
     reason: str = ""
     """Why the episode is invalid or unparseable, or was stopped."""
+    has_lost_server: bool = False
+    """Whether it is invalid because its session, or the server, was gone."""
     is_stopped: bool = False
     """Whether a limit of turns or tokens ended it."""
     reward: float = 0.0

@@ -49,6 +49,9 @@ class EnvConfig:
     server, or docker:IMAGE. A URL is only reached; for all others the run starts and stops a server."""
     server_url: str = ""
     """URL of a running server of the named environment, such as http://localhost:8004."""
+    replicas: int = 1
+    """Servers of the environment that the run starts, each a process. They share the sessions, and one that ends is
+    started again. A server at a URL and one of an image have none."""
     text: str = ""
     """A text interface, MODULE:CLASS or FILE.py:CLASS, that replaces the environment's own."""
     reset: dict[str, Any] = field(default_factory=dict)
@@ -65,6 +68,9 @@ class EnvConfig:
     (`agent_player: all`). The evaluation plays against the opponents of `reset`."""
 
     def __post_init__(self) -> None:
+        require(self.replicas >= 1, "env.replicas", self.replicas, "must be at least 1.")
+        rule = f"the run starts no servers beside {self.server_url}. Leave one of env.replicas and env.server_url out."
+        require(self.replicas == 1 or not self.server_url, "env.replicas", self.replicas, rule)
         known = self.success_return
         require(known is None or math.isfinite(known), "env.success_return", known, "must be a finite number.")
         require(self.weight > 0, "env.weight", self.weight, "must be above 0. Leave the environment out.")

@@ -148,6 +148,11 @@ class BaseEngine(ABC):
     async def recovered(self, known: int) -> bool:
         """As `engines.protocol.Recovering.recovered`."""
 
+    @property
+    def num_server_ends(self) -> int:
+        """As `engines.protocol.Engine.num_server_ends`."""
+        return sum(one.served.fleet.num_ended for one in self.environments if one.served.fleet is not None)
+
     def rollout(
         self,
         pool: EpisodeSessions,
@@ -176,7 +181,7 @@ class BaseEngine(ABC):
         )
 
     def pool(self, environment: int = 0, num_sessions: int | None = None) -> SessionPool[Any, Any]:
-        """Sessions of an environment's server. num_sessions: None for as many as one of its rollout workers uses."""
+        """Sessions of an environment's servers. num_sessions: None for as many as one of its rollout workers uses."""
         return sessions_of(self.environments[environment], self.config, environment, num_sessions)
 
     def player(self, *, temperature: float, before: bool = False, alone: bool = False) -> BaseGenerator:

@@ -134,10 +134,10 @@ def environments_of(
 def sessions_of(
     environment: TrainingEnvironment, config: Config, number: int, num_sessions: int | None = None
 ) -> SessionPool[Any, Any]:
-    """Sessions of an environment's server. number: the environment's. num_sessions: None for as many as one of its
+    """Sessions of an environment's servers. number: the environment's. num_sessions: None for as many as one of its
     rollout workers uses."""
     groups = math.ceil(config.groups_in_flight * shares(config.env)[number])
     # the environments of a shared session wait for each other, as those of an evaluation do
     may_share = config.plays_together or num_sessions is not None
     wanted = num_sessions or groups * config.group_size
-    return SessionPool(environment.served.client, environment.served.base_url, wanted, may_share=may_share)
+    return SessionPool(environment.served.client, environment.served.base_urls, wanted, may_share=may_share)

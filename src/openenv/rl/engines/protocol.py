@@ -104,6 +104,11 @@ class Engine(Recovering, Protocol):
         """What trains."""
         ...
 
+    @property
+    def num_server_ends(self) -> int:
+        """How often a server of an environment has ended by itself, and was started again."""
+        ...
+
     def workers(self) -> AbstractAsyncContextManager[Sequence[Sequence[RolloutWorker]]]:
         """The workers of each environment, with sessions that end with the `async with` statement."""
         ...

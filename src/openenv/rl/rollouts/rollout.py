@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.client_types import StepResult
-from openenv.core.errors import OpenEnvError
+from openenv.core.errors import OpenEnvError, ServerUnreachable, SessionLost
 from openenv.core.outcomes import REFUSED, outcome_of
 from openenv.evaluation.episodes import (
     ConcurrentRunner,
@@ -261,8 +261,9 @@ class _RecordingPlayer:
 
     def on_failure(self, episode: int, error: OpenEnvError) -> None:
         """Mark the episode invalid, with the error as the reason."""
-        self.trajectories[episode].outcome = "invalid"
-        self.trajectories[episode].reason = f"{type(error).__name__}: {error}"
+        trajectory = self.trajectories[episode]
+        trajectory.outcome, trajectory.reason = "invalid", f"{type(error).__name__}: {error}"
+        trajectory.has_lost_server = isinstance(error, SessionLost | ServerUnreachable)
 
     def on_step_limit(self, episode: int) -> None:
         """Finish the episode: its rewards so far count."""

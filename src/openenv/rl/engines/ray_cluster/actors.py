@@ -11,6 +11,7 @@ import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -156,7 +157,7 @@ class RolloutActor(Actor):
         name: str,
         config: Config,
         folder: str,
-        servers: Sequence[tuple[str, Mapping[str, str]]],
+        servers: Sequence[tuple[Sequence[str], Mapping[str, str]]],
         reward: Reward | None,
         generators: Sequence[Any],
         model_config: Any,
@@ -165,7 +166,7 @@ class RolloutActor(Actor):
         """
         Args:
             name, folder: as in `Actor`.
-            servers: the URL of each environment's server, and the headers of its connections.
+            servers: the URLs of each environment's servers, and the headers of their connections.
             reward: as in `setup_training`.
             generators: all of the run.
             model_config: the model's, of transformers.
@@ -175,7 +176,10 @@ class RolloutActor(Actor):
         self._config = config
         checkpoints = Checkpoints(config.run_dir)
         named = [named_environment(one.name, text=one.text or None) for one in config.env]
-        served = [one.served_at(url, headers=headers) for one, (url, headers) in zip(named, servers, strict=True)]
+        served = [
+            replace(one.served_at(urls[0], headers=headers), further_urls=urls[1:])
+            for one, (urls, headers) in zip(named, servers, strict=True)
+        ]
         for one, settings, history in zip(served, config.env, checkpoints.load_histories() or (), strict=False):
             one.text.history = history
             if settings.success_return is not None:

@@ -79,7 +79,7 @@ class RayEngine(BaseEngine):
             generator.options(**LASTING, max_concurrency=MANY).remote(generator_name(number), config, folder)
             for number in range(engine.generators)
         ]
-        servers = [(one.served.base_url, dict(one.served.headers)) for one in self.environments]
+        servers = [(one.served.base_urls, dict(one.served.headers)) for one in self.environments]
         worker: Any = ray.remote(RolloutActor)
         self.actors = [
             worker.options(**LASTING, max_concurrency=MANY).remote(
