@@ -28,7 +28,7 @@ class Fleet:
 
     def __init__(self, servers: Sequence[LocalServer]) -> None:
         """servers: none of them is started."""
-        self._servers = servers
+        self.servers = servers
         self._watchers: list[threading.Thread] = []
         self._is_stopping = threading.Event()
         self._changing = threading.Lock()
@@ -39,18 +39,18 @@ class Fleet:
     @property
     def base_urls(self) -> list[str]:
         """Where the servers listen."""
-        return [server.base_url for server in self._servers]
+        return [server.base_url for server in self.servers]
 
     def __enter__(self) -> Self:
         """Start all servers together. Raises NotReady, with the output of one that fails; then none runs."""
         with ExitStack() as on_error:
             on_error.callback(self.__exit__)
-            for server in self._servers:
+            for server in self.servers:
                 server.start()
-            for server in self._servers:
+            for server in self.servers:
                 server.wait_for_ready()
             on_error.pop_all()
-        for server in self._servers:
+        for server in self.servers:
             watcher = threading.Thread(target=self._keep_running, args=(server,), name=f"watches {server.base_url}")
             watcher.daemon = True
             watcher.start()
@@ -60,7 +60,7 @@ class Fleet:
     def __exit__(self, *_: object) -> None:
         self._is_stopping.set()
         with self._changing, ExitStack() as stopping:
-            for server in self._servers:
+            for server in self.servers:
                 stopping.callback(server.stop)
         for watcher in self._watchers:
             watcher.join()

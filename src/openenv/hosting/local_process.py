@@ -76,6 +76,10 @@ class LocalServer(RuntimeProvider):
         """The server's process id. Raises RuntimeError if no server runs."""
         return self._running().pid
 
+    def kill(self) -> None:
+        """End the server at once, with all that it has started. It counts as one that has ended by itself."""
+        self._running().kill()
+
     def output(self) -> str:
         """The server's output, including its log. Raises RuntimeError if no server runs."""
         return self._running().output()

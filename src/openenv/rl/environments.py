@@ -23,7 +23,7 @@ async def serve_environment(config: EnvConfig, stack: contextlib.AsyncExitStack)
         return await asyncio.to_thread(named.served_at, config.server_url, headers=token_headers())
     rule = f"only a server that the run starts as a process has replicas, which {config.name} is not. Leave it out."
     require(config.replicas == 1 or named.is_process, "env.replicas", config.replicas, rule)
-    serving = named.served_by(config.replicas) if config.replicas > 1 else named.served()
+    serving = named.served_by(config.replicas) if named.is_process else named.served()
     starting = asyncio.ensure_future(asyncio.to_thread(serving.__enter__))
     stack.push_async_callback(_stop, starting, serving)
     return await asyncio.shield(starting)

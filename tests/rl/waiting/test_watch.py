@@ -86,10 +86,9 @@ async def test_the_status_names_each_wait_with_its_number_and_its_age(tmp_path: 
 
 
 async def test_a_server_that_does_not_answer_is_named_and_ended(
-    server: ServerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    server: ServerProcess, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(watch_module, "_SILENT_S", 0.5)
-    run = Run([ServerPart("the echo server", server.base_url, server)])
+    run = Run([ServerPart("the echo server", server.base_url, server, patience_s=0.5)])
     async with watched(run, tmp_path) as statuses, asyncio.timeout(30):
         while not (await statuses.get()).parts:
             pass
@@ -98,17 +97,19 @@ async def test_a_server_that_does_not_answer_is_named_and_ended(
         while server.is_running:
             silent.append(await statuses.get())
 
-    assert "no answer for 0 s: the echo server" in caplog.text
+    assert "the echo server has not answered for 1 s: it is ended, and begins again" in caplog.text
     assert silent[-2].parts[0].silent_s > 0.1
-    assert [event.what for event in run.waits.events] == ["answers", "does not answer, and is ended"]
+    assert [event.what for event in run.waits.events] == [
+        "answers",
+        "has not answered for 1 s: it is ended, and begins again",
+    ]
     assert "no answer from the echo server" in (tmp_path / "stacks/driver.txt").read_text()
 
 
 async def test_a_server_that_has_ended_is_not_ended_again_while_it_begins(
-    server: ServerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: ServerProcess, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(watch_module, "_SILENT_S", 0.3)
-    run = Run([ServerPart("the echo server", server.base_url, server)])
+    run = Run([ServerPart("the echo server", server.base_url, server, patience_s=0.3)])
     async with watched(run, tmp_path) as statuses, asyncio.timeout(30):
         while not (await statuses.get()).parts:
             pass
@@ -119,6 +120,24 @@ async def test_a_server_that_has_ended_is_not_ended_again_while_it_begins(
             await statuses.get()
 
     assert [event.what for event in run.waits.events] == ["answers", "has ended"]
+
+
+async def test_a_server_that_the_run_has_not_started_is_named_once_and_not_ended(
+    server: ServerProcess, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = Run([ServerPart("the echo server", server.base_url, None, patience_s=0.5)])
+    async with watched(run, tmp_path) as statuses, asyncio.timeout(30):
+        while not (await statuses.get()).parts:
+            pass
+        os.kill(server.pid, signal.SIGSTOP)
+        while len(run.waits.events) < 2:
+            await statuses.get()
+        for _ in range(20):
+            await statuses.get()
+    os.kill(server.pid, signal.SIGCONT)
+
+    assert caplog.text.count("the run has not started it, and does not end it") == 1
+    assert server.is_running
 
 
 async def test_a_run_in_which_nothing_arrives_ends_with_the_longest_waits(tmp_path: Path) -> None:

@@ -135,9 +135,9 @@ class BaseEngine(ABC):
     def pin(self, version: int) -> None:
         """As `engines.protocol.Engine.pin`."""
 
-    @abstractmethod
-    def parts(self) -> Sequence[Part]:
-        """As `engines.protocol.Engine.parts`."""
+    def parts(self) -> list[Part]:
+        """As `engines.protocol.Engine.parts`: here the servers of the environments."""
+        return [part for environment in self.environments for part in environment.server_parts()]
 
     @property
     @abstractmethod

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 
 from transformers import PreTrainedModel
 
@@ -78,9 +78,9 @@ class EmbeddedEngine(BaseEngine):
         """As `engines.protocol.Engine.pin`."""
         self._store.pin(version)
 
-    def parts(self) -> Sequence[Part]:
-        """The vLLM servers of the run."""
-        return self._generators.parts()
+    def parts(self) -> list[Part]:
+        """The servers of the environments, and of vLLM."""
+        return [*super().parts(), *self._generators.parts()]
 
     @property
     def num_recoveries(self) -> int:

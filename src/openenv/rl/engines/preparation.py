@@ -29,6 +29,10 @@ from openenv.rl.starting_model import (
 )
 from openenv.rl.supervised_phase import pretrain_on, warm_start
 from openenv.rl.training.checkpoint import Checkpoints
+from openenv.rl.waiting.server_part import ServerPart
+
+_SERVER_PATIENCE_S = 45.0
+"""Of an environment's server: its code may hold the interpreter for long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +52,16 @@ class TrainingEnvironment:
     @property
     def server_name(self) -> str:
         """What waits call its server."""
-        return f"the server of {self.label} at {self.served.base_url}"
+        return f"a server of {self.label}" if self.served.further_urls else f"the server of {self.label}"
+
+    def server_parts(self) -> list[ServerPart]:
+        """Its servers, as parts of the run."""
+        fleet = self.served.fleet
+        processes = [None] * len(self.served.base_urls) if fleet is None else fleet.servers
+        return [
+            ServerPart(f"server {number} of {self.label}", url, process, patience_s=_SERVER_PATIENCE_S)
+            for number, (url, process) in enumerate(zip(self.served.base_urls, processes, strict=True))
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)

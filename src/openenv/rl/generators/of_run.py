@@ -21,6 +21,7 @@ from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import WeightStore, cast_matrices, copy_of, multiplies_bfloat16
 from openenv.rl.models.lora import adapter_config
 from openenv.rl.waiting.server_part import ServerPart
+from openenv.rl.waiting.watch import PATIENCE_S
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ class RunGenerators:
     def parts(self) -> list[ServerPart]:
         """The vLLM servers of the run."""
         return [
-            ServerPart(f"vLLM server {number}", process.base_url, process)
+            ServerPart(f"vLLM server {number}", process.base_url, process, patience_s=PATIENCE_S)
             for number, process in enumerate(self._processes)
         ]
 

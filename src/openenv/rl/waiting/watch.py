@@ -18,10 +18,10 @@ from openenv.rl.waiting.waits import Waits
 log = logging.getLogger(__name__)
 
 _EVERY_S = 2.0
-_SILENT_S = 30.0
-"""A process that has answered no question for so long is ended, and begins again."""
-ASKED_WITHIN_S = 0.8 * _SILENT_S
-"""A process that the watch has not reached for so long writes its stacks before it is ended."""
+PATIENCE_S = 30.0
+"""A process that does nothing but work for the run answers within so many seconds."""
+ASKED_WITHIN_S = 0.8 * PATIENCE_S
+"""One that the watch has not reached for so long writes its stacks before it is ended."""
 _ENDING_S = 120.0
 """A run that is stuck has so long to end by itself. Then its process ends."""
 
@@ -35,6 +35,8 @@ class Part(Protocol):
 
     name: str
     """Such as generator 0."""
+    patience_s: float
+    """Seconds without an answer after which it is ended."""
 
     async def status(self) -> PartStatus:
         """How it is. It answers at once if it can answer at all."""
@@ -44,10 +46,10 @@ class Part(Protocol):
         """Let it write its stacks to the run's folder."""
         ...
 
-    async def end(self, last: PartStatus) -> None:
+    async def end(self, last: PartStatus) -> bool:
         """End its process at once: calls that wait for it fail, and what has made them recovers.
 
-        last: its last status.
+        last: its last status. Returns False for one that the run has not started, and does not end.
         """
         ...
 
@@ -150,12 +152,10 @@ class Watch:
 
     async def _end_silent(self, stacks: Stacks) -> None:
         """End processes that do not answer."""
-        silent = [asked for asked in self._asked.values() if asked.silent_s > _SILENT_S]
+        silent = [asked for asked in self._asked.values() if asked.is_silent]
         if not silent:
             return
-        names = ", ".join(asked.name for asked in silent)
-        log.warning("no answer for %.0f s: %s. It is ended, and begins again", _SILENT_S, names)
-        await self._write_stacks(stacks, f"no answer from {names}")
+        await self._write_stacks(stacks, f"no answer from {', '.join(asked.name for asked in silent)}")
         for asked in silent:
             await asked.end()
 
@@ -217,13 +217,20 @@ class _Asked:
             self._waits.record(self.name, "answers")
         self.status, self._answered_at = status, time.monotonic()
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether it has not answered for longer than it may."""
+        return self.silent_s > self._part.patience_s
+
     async def end(self) -> None:
-        """End the process: what waits for it then fails."""
-        self._waits.record(self.name, "does not answer, and is ended")
-        self._answered_at = None
-        self.close()
+        """End the process, if it is the run's: what waits for it then fails."""
         assert self.status is not None, "one that has never answered is not silent"
-        await self._part.end(self.status)
+        silent_s, self._answered_at = self.silent_s, None
+        self.close()
+        is_ended = await self._part.end(self.status)
+        then = "it is ended, and begins again" if is_ended else "the run has not started it, and does not end it"
+        log.warning("%s has not answered for %.0f s: %s", self.name, silent_s, then)
+        self._waits.record(self.name, f"has not answered for {silent_s:.0f} s: {then}")
 
     async def write_stacks(self, reason: str) -> None:
         """Let the process write its stacks."""

@@ -145,11 +145,11 @@ class RayEngine(BaseEngine):
         """How often the trainer was started again."""
         return self.trainer.num_recoveries
 
-    def parts(self) -> Sequence[Part]:
-        """The actors."""
+    def parts(self) -> list[Part]:
+        """The servers of the environments, and the actors."""
         workers = [ActorPart(worker_name(number), one) for number, one in enumerate(self.actors)]
         generators = [ActorPart(generator_name(number), one) for number, one in enumerate(self._replicas)]
-        return [*workers, *generators, *self.trainer.parts()]
+        return [*super().parts(), *workers, *generators, *self.trainer.parts()]
 
     async def recovered(self, known: int) -> bool:
         """False: what has ended is started again where it was needed."""

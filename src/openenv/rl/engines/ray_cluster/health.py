@@ -8,6 +8,7 @@ from typing import Any
 import ray
 
 from openenv.rl.waiting.status import PartStatus
+from openenv.rl.waiting.watch import PATIENCE_S
 
 
 def generator_name(number: int) -> str:
@@ -28,6 +29,8 @@ def rank_name(number: int) -> str:
 class ActorPart:
     """As `waiting.watch.Part`."""
 
+    patience_s = PATIENCE_S
+
     def __init__(self, name: str, actor: Any) -> None:
         self.name = name
         self._actor = actor
@@ -41,12 +44,13 @@ class ActorPart:
         """As `Part.write_stacks`."""
         await self._actor.write_stacks.remote(reason)
 
-    async def end(self, last: PartStatus) -> None:
+    async def end(self, last: PartStatus) -> bool:
         """As `Part.end`. `ray.kill` asks the process itself to end, which does not answer: a task on its machine ends
         it."""
         task: Any = ray.remote(_kill)
         on_its_machine = {f"node:{last.node}": 0.001}
         await task.options(num_cpus=0, resources=on_its_machine).remote(last.pid)
+        return True
 
 
 def _kill(pid: int) -> None:
