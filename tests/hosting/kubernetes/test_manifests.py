@@ -102,7 +102,10 @@ def test_a_gateway_knows_each_replica_that_there_may_be_by_an_address_that_stays
 
 @pytest.mark.parametrize("gateway", ["nginx", "envoy"])
 def test_a_gateway_is_as_isolated_as_a_server_and_reaches_only_its_replicas(gateway: str) -> None:
-    found = manifests("--gateway", gateway, "--token-secret", "mine", "--env", "A=1", "--gateway-image", "my/proxy:1")
+    found = manifests(
+        "--gateway", gateway, "--token-secret", "mine", "--env", "A=1", "--gateway-image", "my/proxy:1",
+        "--image-pull-policy", "Never",
+    )  # fmt: skip
     pod = found["Deployment/echo-env-gateway"]["spec"]["template"]["spec"]
     server = found["StatefulSet/echo-env"]["spec"]["template"]["spec"]
     (container,), (of_server,) = pod["containers"], server["containers"]
@@ -112,6 +115,7 @@ def test_a_gateway_is_as_isolated_as_a_server_and_reaches_only_its_replicas(gate
     assert container["securityContext"] == of_server["securityContext"]
     assert not pod["automountServiceAccountToken"]
     assert (container["image"], container["env"]) == ("my/proxy:1", [])
+    assert "imagePullPolicy" not in container
     assert policy["egress"][0]["to"] == [{"podSelector": {"matchLabels": {"app.kubernetes.io/name": "echo-env"}}}]
     assert found["Service/echo-env-gateway"]["spec"]["selector"] == policy["podSelector"]["matchLabels"]
 

@@ -60,6 +60,7 @@ def gateway_manifests(gateway: Gateway, settings: PodSettings, most_replicas: in
         cpu="1",
         memory="256Mi",
         disk="1Gi",
+        image_pull_policy=None,
         token_secret=None,
         env_vars={},
         args=(),
