@@ -30,6 +30,7 @@ class Driver:
         """folder: an empty one, for all that the run writes."""
         self.run_dir = folder / "runs" / settings["name"]
         self._folder = folder
+        self._steps: int = settings["trainer"]["training"]["steps"]
         self._mark = uuid.uuid4().hex
         self._shared_memory = set(os.listdir("/dev/shm"))
         (folder / "run.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
@@ -65,15 +66,24 @@ class Driver:
         deadline = time.monotonic() + limit_s
         while self.step < step:
             if self.process.poll() is not None:
-                raise RuntimeError(f"the run ended with {self.process.returncode}: {self._folder}/output.log")
+                raise self._failure()
             if time.monotonic() > deadline:
-                raise TimeoutError(f"step {step} was not made in {limit_s:.0f} s: {self._folder}/output.log")
+                raise TimeoutError(f"step {step} was not made in {limit_s:.0f} s") from self._failure()
             time.sleep(_POLL_S)
 
     def wait(self, limit_s: float) -> None:
-        """Wait for its end. Raises RuntimeError if it fails."""
-        if self.process.wait(limit_s) != 0:
-            raise RuntimeError(f"the run ended with {self.process.returncode}: {self._folder}/output.log")
+        """Wait for its end. Raises RuntimeError if it has not made all its steps.
+
+        Its exit code is 1 also where it has learned nothing, which few steps may end with.
+        """
+        self.process.wait(limit_s)
+        if self.step < self._steps:
+            raise self._failure()
+
+    def _failure(self) -> RuntimeError:
+        """With the end of what it has printed."""
+        output = (self._folder / "output.log").read_text(encoding="utf-8", errors="replace")
+        return RuntimeError(f"the run is at step {self.step}, code {self.process.poll()}:\n{output[-4000:]}")
 
     def weights(self) -> dict[str, Tensor]:
         """Those after the last step."""

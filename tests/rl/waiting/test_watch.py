@@ -15,7 +15,7 @@ from openenv.hosting.server_process import ServerProcess, free_port, module_comm
 from openenv.rl.waiting import watch as watch_module
 from openenv.rl.waiting.server_part import ServerPart
 from openenv.rl.waiting.stacks import end_called_off
-from openenv.rl.waiting.status import RunStatus
+from openenv.rl.waiting.status import PartStatus, RunStatus
 from openenv.rl.waiting.waits import Waits
 from openenv.rl.waiting.watch import Part, Stuck, Watch
 
@@ -120,6 +120,32 @@ async def test_a_server_that_has_ended_is_not_ended_again_while_it_begins(
             await statuses.get()
 
     assert [event.what for event in run.waits.events] == ["answers", "has ended"]
+
+
+async def test_an_end_between_two_questions_is_recorded_too(tmp_path: Path) -> None:
+    class Restarting:
+        name, patience_s, pid = "generator 0", 30.0, 1
+
+        async def status(self) -> PartStatus:
+            return PartStatus(name=self.name, pid=self.pid)
+
+        async def write_stacks(self, reason: str) -> None:
+            raise NotImplementedError
+
+        async def end(self, last: PartStatus) -> bool:
+            raise NotImplementedError
+
+    part = Restarting()
+    run = Run([part])
+    async with watched(run, tmp_path) as statuses, asyncio.timeout(30):
+        while not (await statuses.get()).parts:
+            pass
+        part.pid = 2
+        while len(run.waits.events) < 3:
+            starts = (await statuses.get()).parts[0].starts
+
+    assert [event.what for event in run.waits.events] == ["answers", "has ended", "answers"]
+    assert starts == 2
 
 
 async def test_a_server_that_the_run_has_not_started_is_named_once_and_not_ended(

@@ -213,6 +213,8 @@ class _Asked:
             return
         status = answer.result()
         if self.status is None or status.pid != self.status.pid:
+            if self._answered_at is not None:  # between two questions
+                self._waits.record(self.name, "has ended")
             self._starts += 1
             self._waits.record(self.name, "answers")
         self.status, self._answered_at = status, time.monotonic()
