@@ -34,7 +34,8 @@ _LATEST = "latest"
 _STEP = re.compile(r"step_\d+")
 _BESTS = (f"{BEST}_a", f"{BEST}_b")
 _REFERENCE = "before_grpo"
-_GOOD, _CANDIDATE = "good", "good_candidate"
+_GOOD, _CANDIDATE, _RESTORED = "good", "good_candidate", "good_restored"
+_STEP_COUNT = "step_count.json"
 _PASSES = "passes.json"
 _HISTORIES = "histories.json"
 _RANDOM_RETURNS = "random_returns.json"
@@ -142,35 +143,46 @@ class Checkpoints:
         shutil.rmtree(folder, ignore_errors=True)
         partial.rename(folder)
         replace_text(self.folder / _LATEST, folder.name)  # last: a reader never finds an incomplete checkpoint
-        if before is not None:
-            shutil.rmtree(before, ignore_errors=True)
+        for stale in (before, *self.folder.glob(f"{_RESTORED}_*")):
+            if stale is not None:
+                shutil.rmtree(stale, ignore_errors=True)
         log.info("saved checkpoint: step=%d folder=%s", progress.step, folder)
         return folder
 
     def save_good(self, trainer: Trainer, chat: Chat) -> None:
         """Save the present weights as a candidate to go back to when the policy collapses.
 
-        Call it while the policy is sound: the candidate before, after which it was sound too, becomes the good one.
+        Call it while the policy is sound: the candidate before, after which it was sound too, becomes the good one. A
+        run that repeats its steps finds the candidate of a later one, and leaves it.
         """
         state, weights = trainer.state_dict(), trainer.saved_weights()
-        if not trainer.ranks.is_first:
-            return
         good, candidate = self.folder / _GOOD, self.folder / _CANDIDATE
+        if not trainer.ranks.is_first or _step_of(candidate) >= trainer.step_count:
+            return
         if candidate.exists():
             shutil.rmtree(good, ignore_errors=True)
             candidate.rename(good)
         partial = candidate.with_suffix(".partial")
         save_model(partial, trainer.model, chat, weights)
         torch.save(state, partial / "trainer.pt")
+        (partial / _STEP_COUNT).write_text(json_text(trainer.step_count), encoding="utf-8")
         partial.rename(candidate)
 
     def restore_good(self, trainer: Trainer) -> bool:
-        """Go back to the good weights and their optimizer; the count of steps stays. False if there are none."""
-        if not (self.folder / _GOOD).exists():
+        """Go back to the good weights and their optimizer; the count of steps stays. False if there are none.
+
+        They are kept until the next checkpoint, for a run that repeats this step.
+        """
+        good, step_count = self.folder / _GOOD, trainer.step_count
+        restored = self.folder / f"{_RESTORED}_{step_count:06d}"
+        if not restored.exists() and not good.exists():
             return False
-        step_count = trainer.step_count
-        _restore(trainer, self.folder / _GOOD)
+        _restore(trainer, restored if restored.exists() else good)
         trainer.step_count = step_count
+        if trainer.ranks.is_first and not restored.exists():
+            partial = restored.with_suffix(".partial")
+            shutil.copytree(good, partial, dirs_exist_ok=True)
+            partial.rename(restored)
         return True
 
     def save_best(
@@ -211,6 +223,12 @@ class Checkpoints:
         if _STEP.fullmatch(name) is None:
             raise ValueError(f"{file} has {name[:80]!r}: write the name of a folder beside it, such as step_000100")
         return self.folder / name
+
+
+def _step_of(candidate: Path) -> int:
+    """The step after which good weights were saved; -1 where there are none, or a former version has saved them."""
+    file = candidate / _STEP_COUNT
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else -1
 
 
 def _restore(trainer: Trainer, folder: Path) -> None:
