@@ -1,6 +1,6 @@
 """Where a run's work is done: in one process, or by the processes of a Ray cluster."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from openenv.rl.config.rules import require
@@ -24,19 +24,30 @@ class EngineConfig:
     rollout_workers: int | None = None
     """Ray: processes that play the parts. None: two, or one for a single part."""
     generators: int = 1
-    """Ray: processes with a copy of the model, which answer the parts in turn."""
+    """Ray: processes with a copy of the model, or with a vLLM server. Each answers its share of the parts."""
+    generator_gpus: int = 1
+    """Ray, on GPUs: those of each generator. With several, vLLM divides the model among them (tensor parallelism)."""
     trainer_ranks: int = 1
-    """Ray: processes that hold parts of the trained model."""
+    """Ray: processes that hold parts of the trained model, on GPUs one each."""
+    colocated: bool = False
+    """Ray, on GPUs: whether the first generator has half of the first trainer rank's GPU, and so on, and not a GPU of
+    its own."""
 
     def __post_init__(self) -> None:
-        for key in ("parts", "rollout_workers", "generators", "trainer_ranks"):
+        for key in ("parts", "rollout_workers", "generators", "generator_gpus", "trainer_ranks"):
             number = getattr(self, key)
             require(number is None or number >= 1, f"engine.{key}", number, "must be at least 1.")
-        for key, default in (("address", ""), ("rollout_workers", None), ("generators", 1), ("trainer_ranks", 1)):
-            value = getattr(self, key)
-            require(self.name == "ray" or value == default, f"engine.{key}", value, "is for engine.name: ray.")
+        for one in fields(self):
+            value, is_common = getattr(self, one.name), one.name in ("name", "parts")
+            rule = "is for engine.name: ray."
+            require(is_common or self.name == "ray" or value == one.default, f"engine.{one.name}", value, rule)
         rule = f"each worker plays a part, and there are {self.parts}. Raise engine.parts, or start fewer."
         require(self.num_workers <= self.parts, "engine.rollout_workers", self.rollout_workers, rule)
+        rule = f"each generator answers a part, and there are {self.parts}. Raise engine.parts, or start fewer."
+        require(self.generators <= self.parts, "engine.generators", self.generators, rule)
+        fits = self.generators <= self.trainer_ranks and self.generator_gpus == 1
+        rule = "needs a trainer rank for each generator, and generators of one GPU each. Leave it out."
+        require(fits or not self.colocated, "engine.colocated", self.colocated, rule)
 
     @property
     def num_workers(self) -> int:

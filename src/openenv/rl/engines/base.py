@@ -59,8 +59,10 @@ class RunTrainer(Trainer, Protocol):
 class BaseEngine(ABC):
     """As `engines.protocol.Engine`, with what evaluations need. Models that are evaluated are in this process."""
 
-    def __init__(self, prepared: Prepared, budget: Budget, followers: Followers) -> None:
-        """followers: the other processes of torchrun."""
+    def __init__(
+        self, prepared: Prepared, budget: Budget, followers: Followers, *, servers: Sequence[int] | None = None
+    ) -> None:
+        """followers: the other processes of torchrun. servers: as in `RunGenerators`."""
         config = prepared.config
         self.config = config
         self.budget = budget
@@ -77,7 +79,8 @@ class BaseEngine(ABC):
             1, "generator", initializer=torch.set_num_threads, initargs=(config.threads,)
         )
         """The thread of the generators."""
-        self._generators = RunGenerators(config, self.chat, prepared.model, str(self.checkpoints.reference))
+        reference = str(self.checkpoints.reference)
+        self._generators = RunGenerators(config, self.chat, prepared.model, reference, servers=servers)
 
     @classmethod
     async def make(

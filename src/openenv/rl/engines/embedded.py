@@ -8,13 +8,12 @@ from transformers import PreTrainedModel
 
 from openenv.rl.algorithm.rewards import Reward
 from openenv.rl.budget import Budget
-from openenv.rl.config import SelfPlayConfig
 from openenv.rl.engines.base import BaseEngine
 from openenv.rl.engines.followers import Followers
 from openenv.rl.engines.preparation import Prepared
 from openenv.rl.engines.trainer import EmbeddedTrainer
 from openenv.rl.generators.base import BaseGenerator
-from openenv.rl.generators.past_weights import PastWeights
+from openenv.rl.generators.past_weights import PastWeights, past_weights
 from openenv.rl.models.language_model import WeightStore, copy_of
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.training.ranks import Ranks
@@ -38,11 +37,9 @@ class EmbeddedEngine(BaseEngine):
         self.generator = self._generators.for_rollouts(model, self._store)
         """What rollouts sample with."""
         self._opponents = {
-            self_play: self._make_opponents(self_play, model)
-            for env in self.environments
-            if (self_play := env.config.self_play)
+            every: self._make_opponents(past, model) for every, past in past_weights(config, self._store).items()
         }
-        """Generators with earlier weights. Environments with the same settings share one."""
+        """Generators with earlier weights, by the steps after which they follow. Environments may share one."""
         followers.begin(config)
         ranks = Ranks.of_group() if followers.are_some else Ranks()  # the model is divided last
         trainer = Trainer(model, make_reference(model, config), config, self.chat.pad_id, ranks)
@@ -93,11 +90,9 @@ class EmbeddedEngine(BaseEngine):
 
     def _opponents_in(self, environment: int) -> BaseGenerator | None:
         self_play = self.environments[environment].config.self_play
-        return self._opponents[self_play] if self_play else None
+        return self._opponents[self_play.refresh] if self_play else None
 
-    def _make_opponents(self, self_play: SelfPlayConfig, model: PreTrainedModel) -> BaseGenerator:
-        folder = self.config.run_dir / "opponents" / f"every_{self_play.refresh}"
-        past = PastWeights(self._store, self_play.refresh, folder)
+    def _make_opponents(self, past: PastWeights, model: PreTrainedModel) -> BaseGenerator:
         if self._generators.serve_many:
             return self._generators.served(model, past)
         return self._generators.embedded(copy_of(model), past)

@@ -14,7 +14,7 @@ from openenv.rl.config import Config, require
 from openenv.rl.generators.base import BaseGenerator
 from openenv.rl.generators.embedded import Generator
 from openenv.rl.generators.probe import EXACT, ROUNDED, Probe
-from openenv.rl.generators.vllm_process import VllmProcess
+from openenv.rl.generators.vllm_process import LOCALHOST, VllmProcess
 from openenv.rl.generators.vllm_server import VllmGenerator
 from openenv.rl.generators.vllm_weights import Adapters, AllWeights, Delivery
 from openenv.rl.models.chat import Chat
@@ -31,8 +31,23 @@ _ADAPTERS = "adapters"  # the folder in that of the run
 class RunGenerators:
     """Makes generators for rollouts and evaluations, and ends what they need."""
 
-    def __init__(self, config: Config, chat: Chat, model: PreTrainedModel, folder: str) -> None:
-        """Starts nothing yet. folder: where the model before GRPO was saved."""
+    def __init__(
+        self,
+        config: Config,
+        chat: Chat,
+        model: PreTrainedModel,
+        folder: str,
+        *,
+        servers: Sequence[int] | None = None,
+        host: str = LOCALHOST,
+    ) -> None:
+        """Starts nothing yet.
+
+        Args:
+            folder: where the model before GRPO was saved.
+            servers: numbers of the vLLM servers that this process starts; None: all of the run.
+            host: the address of this machine at which they serve.
+        """
         self._config = config
         self._chat = chat
         self._served: list[VllmGenerator] = []
@@ -40,10 +55,13 @@ class RunGenerators:
         """How often vLLM servers that had ended were started again."""
         self._recovering: asyncio.Future[None] | None = None
         self._vocab_size = model.config.get_text_config().vocab_size
+        self._is_on_processor = model.device.type == "cpu"
         in_bfloat16 = multiplies_bfloat16(config.model.precision, model.device)
         self._dtype: dtype = bfloat16_type if in_bfloat16 else float32
         own = config.generator.is_vllm and not config.generator.url
-        share = config.generator.replicas > 1 and not config.generator.gpus and model.device.type != "cpu"
+        numbers = range(config.generator.replicas) if servers is None else servers
+        divided = config.engine.generator_gpus
+        share = config.generator.replicas > 1 and not config.generator.gpus and not self._is_on_processor
         rule = "several servers do not fit on the GPU of the run. Name one for each, such as ['1', '2']."
         require(not share, "generator.gpus", config.generator.gpus, rule)
         has_adapter_of_images = config.generator.is_vllm and config.model.lora and chat.image_reader is not None
@@ -55,13 +73,14 @@ class RunGenerators:
                 python=config.generator.python,
                 dtype="bfloat16" if in_bfloat16 else "float32",
                 max_length=config.max_req_tokens + config.max_res_tokens,
-                on_processor=model.device.type == "cpu",
+                on_processor=self._is_on_processor,
                 lora_rank=config.model.lora.rank if config.model.lora else None,
-                options=config.generator.options,
+                options=[*config.generator.options, *([f"--tensor-parallel-size={divided}"] if divided > 1 else [])],
                 gpus=config.generator.gpus[number] if config.generator.gpus else None,
                 log_file=config.run_dir / (f"vllm-{number}.log" if number else "vllm.log"),
+                host=host,
             )
-            for number in range(config.generator.replicas if own else 0)
+            for number in (numbers if own else ())
         ]
 
     @property
@@ -98,14 +117,19 @@ class RunGenerators:
 
     def _restart(self) -> bool:
         """Start the vLLM servers that have ended again; all receive the weights anew. Returns whether one had."""
-        ended = [process for process in self._processes if process.has_ended()]
-        for process in ended:
-            process.stop()
-            log.warning("vLLM has ended: %s has its output", process.log_file)
+        ended = self.stop_ended()
         for generator in self._served if ended else []:
             generator.forget()  # before a server answers with the weights that it begins with
         self._start(ended)
         return bool(ended)
+
+    def stop_ended(self) -> list[VllmProcess]:
+        """The vLLM servers that have ended by themselves, with their workers. Their files have their output."""
+        ended = [process for process in self._processes if process.has_ended()]
+        for process in ended:
+            process.stop()
+            log.warning("vLLM has ended: %s has its output", process.log_file)
+        return ended
 
     def _start(self, processes: Sequence[VllmProcess]) -> None:
         """Start servers at the same time, and wait for all."""
@@ -121,14 +145,9 @@ class RunGenerators:
 
     def served(self, model: PreTrainedModel, store: WeightStore | None) -> VllmGenerator:
         """A generator on the vLLM server. Without a store it has the weights that the server began with."""
-        own = [process.base_url for process in self._processes]
-        urls = own or [self._config.generator.url.rstrip("/")]
+        urls = [process.base_url for process in self._processes] or [self._config.generator.url.rstrip("/")]
         if store is not None and store.probe is None:
-            # other weights round before they are multiplied, and so may a GPU, and a server that runs already
-            is_exact = bool(own) and self._dtype == float32 and self._config.model.weights == "float32"
-            is_exact &= model.device.type == "cpu"
-            limit = EXACT if is_exact and not any("dtype" in one for one in self._config.generator.options) else ROUNDED
-            store.probe = Probe(self._vocab_size, self._config.model.precision, limit, image_ids=self._chat.image_ids)
+            store.probe = self.probe()
         generator = VllmGenerator(
             urls,
             self._chat,
@@ -139,6 +158,14 @@ class RunGenerators:
         )
         self._served.append(generator)
         return generator
+
+    def probe(self) -> Probe:
+        """What measures whether a vLLM server has the trainer's weights."""
+        # other weights round before they are multiplied, and so may a GPU, and a server that runs already
+        is_exact = not self._config.generator.url and self._dtype == float32 and self._config.model.weights == "float32"
+        is_exact &= self._is_on_processor
+        limit = EXACT if is_exact and not any("dtype" in one for one in self._config.generator.options) else ROUNDED
+        return Probe(self._vocab_size, self._config.model.precision, limit, image_ids=self._chat.image_ids)
 
     def served_alone(self, model: PreTrainedModel, publish_to: Callable[[WeightStore], None]) -> VllmGenerator:
         """A generator with all weights of a model. The others deliver theirs again when they are used next.
@@ -167,7 +194,7 @@ class RunGenerators:
 
     def close(self) -> None:
         """Take the adapters off a vLLM server, and end those that the run has started."""
-        if not self._processes:
+        if self._config.generator.url:
             for generator in self._served:
                 generator.close()
             return

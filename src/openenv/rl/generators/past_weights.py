@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from openenv.formats.json_text import json_text
+from openenv.rl.config import Config
 from openenv.rl.models.language_model import WeightStore
 
 log = logging.getLogger(__name__)
@@ -60,3 +61,10 @@ class PastWeights(WeightStore):
 
     def _path(self, version: int) -> Path:
         return self._folder / f"{version:06d}.safetensors"
+
+
+def past_weights(config: Config, store: WeightStore) -> dict[int, PastWeights]:
+    """The weights of a run's opponents, by the number of steps after which they follow a store."""
+    all_every = sorted({env.self_play.refresh for env in config.env if env.self_play})
+    folder = config.run_dir / "opponents"
+    return {every: PastWeights(store, every, folder / f"every_{every}") for every in all_every}

@@ -14,6 +14,7 @@ from openenv.rl import vllm_side
 
 log = logging.getLogger(__name__)
 
+LOCALHOST = "127.0.0.1"
 _START_TIMEOUT_S = 600.0
 """vLLM imports, compiles and measures memory first: minutes on a busy machine."""
 _ENDING_S = 20.0
@@ -40,6 +41,7 @@ class VllmProcess:
         options: list[str],
         gpus: str | None,
         log_file: Path,
+        host: str = LOCALHOST,
     ) -> None:
         """Starts nothing yet.
 
@@ -53,13 +55,14 @@ class VllmProcess:
             options: further ones of vLLM's server.
             gpus: its CUDA_VISIBLE_DEVICES; None: those of this process.
             log_file: what it has written is there when it has ended.
+            host: the address of this machine at which it serves: others' programs reach it too, and it asks for no key.
         """
         self.model = model
         self.log_file = log_file
-        self.base_url = f"http://127.0.0.1:{free_port()}"
+        self.base_url = f"http://{host}:{free_port()}"
         self._command = [
             python or sys.executable, str(_OWN_CODE / "openenv_vllm.py"),
-            "--model", model, "--host", "127.0.0.1", "--port", self.base_url.rpartition(":")[2],
+            "--model", model, "--host", host, "--port", self.base_url.rpartition(":")[2],
             "--dtype", dtype, "--max-model-len", str(max(max_length, _PROBE_TOKENS)), "--generation-config", "vllm",
             "--logprobs-mode", "processed_logprobs", "--structured-outputs-config.backend", "guidance",
             "--worker-extension-cls", "openenv_vllm.WholeWeights", "--enable-scale-out",

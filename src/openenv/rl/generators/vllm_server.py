@@ -84,6 +84,16 @@ class VllmGenerator(BaseGenerator):
         async with self._connected() as http:
             yield _ConcurrentReplies(self, chat, http)
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """The URL of the first server, and the name under which it has the weights."""
+        return self._urls[0], self._delivery.model
+
+    def reach(self, url: str, model: str) -> None:
+        """Ask this server from now on. Another process has given it the weights, under this name."""
+        self._urls = [url]
+        self._delivery.model = model
+
     def forget(self) -> None:
         """The server has begun anew: the next request delivers the weights again."""
         self.policy_version = -1

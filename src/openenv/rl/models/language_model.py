@@ -365,12 +365,16 @@ class WeightStore:
         measured = None if self.probe is None else self.probe.measured(cast(PreTrainedModel, model))
         for receive in self.on_publish:
             receive(version, weights, measured)
+        self.put(version, weights, measured)
+        log.debug("published weights: version=%d", version)
+
+    def put(self, version: int, weights: Mapping[str, Tensor], measured: list[float] | None) -> None:
+        """Let readers load weights. measured: what the probe has measured of them; None without a probe."""
         with self._lock:
             if measured is not None:
                 self._probed[version] = measured
             kept = {} if self._pinned is None else self._weights
             self._weights, self._version = {**kept, version: weights}, version
-        log.debug("published weights: version=%d", version)
 
     def pin(self, version: int) -> None:
         """Let readers load exactly this version until another is pinned. Older ones are forgotten.
