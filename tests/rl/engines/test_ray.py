@@ -1,77 +1,32 @@
 """The engine on Ray makes the run of the embedded engine, whatever its number of actors, and whichever of them ends."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import ray
 import torch
-from safetensors.torch import load_file
-from torch import Tensor
 
-from openenv.rl.config import Config, ConfigError
+from openenv.rl.config import ConfigError
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.engines.ray_cluster.engine import RayEngine
-from openenv.rl.reports.results import read_rows
-from openenv.rl.setup import setup_training
+from tests.rl.engines.runs import Run, config_of, reached, train
 
 STEPS = 20
-SETTINGS: dict[str, Any] = {
-    "env": {"name": "openspiel", "reset": {"game_name": "blackjack"}},
-    "seed": 1,
-    "model": {"precision": "float32", "num_layers": 1, "hidden_size": 64, "num_heads": 2},
-    "pretrain": {"steps": 30, "max_decisions": 4000},
-    "replay_buffer": {"batch_size": 12},
-    "loss": {"kl_weight": 0.02},
+ROLLBACK = {
+    "on_collapse": "rollback",
+    "loss": {"kl_weight": 0.0},
+    "sampling": {"constrain": True},
+    "trainer": {"optimizer": {"lr": 1e-3, "warmup_steps": 1}},
 }
-MEASURED = ("wait_time", "step_time", "training_s", "buffer/evicted")
-
-
-def config_of(folder: Path, engine: str, **settings_of_engine: Any) -> Config:
-    settings = {**SETTINGS, "name": engine, "engine": {"name": engine, "parts": 6, **settings_of_engine}}
-    return config_from_mapping({**settings, "checkpoint": {"folder": str(folder), "interval": 7}})
-
-
-async def train(config: Config, disturb: Callable[[RayEngine], Any] | None = None) -> "Run":
-    """Make the steps of a run. disturb: a coroutine that runs beside it, of the engine."""
-    training = await setup_training(config)
-    try:
-        disturbing = asyncio.ensure_future(disturb(training.engine)) if disturb else None
-        await training.run(STEPS)
-        if disturbing is not None:
-            await disturbing
-    finally:
-        await training.shutdown()
-    return Run(config.run_dir)
-
-
-class Run:
-    """What a run has written."""
-
-    def __init__(self, folder: Path) -> None:
-        self.rows = [
-            {key: value for key, value in row.items() if key not in MEASURED}
-            for row in read_rows(folder / "metrics.jsonl")
-        ]
-        self.weights: dict[str, Tensor] = load_file(folder / f"checkpoints/step_{STEPS:06d}/model.safetensors")
-        self.transcripts = (folder / "transcripts.jsonl").read_text(encoding="utf-8")
-
-    def __eq__(self, other: object) -> bool:
-        assert isinstance(other, Run)
-        for mine, theirs in zip(self.rows, other.rows, strict=True):
-            assert {key: (mine[key], theirs.get(key)) for key in mine if mine[key] != theirs.get(key)} == {}
-            assert mine.keys() == theirs.keys()
-        assert self.transcripts == other.transcripts
-        assert self.weights.keys() == other.weights.keys()
-        return all(torch.equal(self.weights[name], other.weights[name]) for name in self.weights)
+SELF_PLAY = {"env": {"name": "openspiel", "reset": {"game_name": "kuhn_poker"}, "self_play": {"refresh": 3}}}
 
 
 @pytest.fixture(scope="module")
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     threads = torch.get_num_threads()
-    yield asyncio.run(train(config_of(tmp_path_factory.mktemp("embedded"), "embedded")))
+    yield asyncio.run(train(config_of(tmp_path_factory.mktemp("embedded"), "embedded"), STEPS))
     torch.set_num_threads(threads)
 
 
@@ -81,7 +36,7 @@ async def test_equal_seeds_have_equal_trajectories_and_weights(
 ) -> None:
     config = config_of(tmp_path, "ray", rollout_workers=rollout_workers, generators=generators)
 
-    assert await train(config) == embedded
+    assert await train(config, STEPS) == embedded
     assert not ray.is_initialized()
 
 
@@ -99,23 +54,49 @@ async def test_actors_that_end_change_nothing(embedded: Run, tmp_path: Path, cap
 
     config = config_of(tmp_path, "ray", rollout_workers=2, generators=2)
 
-    assert await train(config, disturb) == embedded
+    assert await train(config, STEPS, disturb) == embedded
     assert recoveries == [1]
     assert "rollout worker 1 has ended" in caplog.text
+    assert "generator 1 has ended, and begins again" in caplog.text
     assert sorted(ended) == ["generator", "generator", "rank", "worker", "worker"]
 
 
-async def reached(engine: RayEngine, step: int) -> None:
-    while engine.progress.step < step:  # noqa: ASYNC110  nothing else is known of a run that goes on
-        await asyncio.sleep(0.01)
+async def test_a_trainer_that_ends_after_a_rollback_repeats_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openenv.rl.loop._GOOD_INTERVAL", 2)  # this policy collapses after three steps
+    alone = await train(config_of(tmp_path, "embedded", ROLLBACK, interval=0), 18)
+    back = next(row["step"] for row in alone.rows if row.get("rolled_back"))
+
+    async def disturb(engine: RayEngine) -> None:
+        await reached(engine, back + 3)
+        ray.kill(engine.trainer._ranks[0])
+
+    assert await train(config_of(tmp_path, "ray", ROLLBACK, interval=0), 18, disturb) == alone
+
+
+async def test_opponents_have_the_weights_of_the_same_earlier_step(tmp_path: Path) -> None:
+    async def disturb(engine: RayEngine) -> None:
+        await reached(engine, 4)
+        ray.kill(engine._replicas[0], no_restart=False)
+
+    alone = await train(config_of(tmp_path, "embedded", SELF_PLAY), 8)
+
+    assert await train(config_of(tmp_path, "ray", SELF_PLAY), 8, disturb) == alone
 
 
 def test_what_the_engine_does_not_have_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"engine\.rollout_workers=3: .* Raise engine\.parts"):
         config_from_mapping({"engine": {"name": "ray", "rollout_workers": 3}})
+    with pytest.raises(ConfigError, match=r"engine\.generators=3: each generator answers a part"):
+        config_from_mapping({"engine": {"name": "ray", "generators": 3}})
     with pytest.raises(ConfigError, match=r"engine\.generators=2: is for engine\.name: ray"):
         config_from_mapping({"engine": {"generators": 2}})
-    with pytest.raises(ConfigError, match=r"on_collapse='rollback': is not for engine\.name: ray"):
-        config_from_mapping({"engine": "ray", "on_collapse": "rollback"})
+    with pytest.raises(ConfigError, match=r"generator\.replicas=2: .* has engine\.generators"):
+        config_from_mapping({"engine": "ray", "generator": {"name": "vllm", "replicas": 2}})
+    with pytest.raises(ConfigError, match=r"engine\.generator_gpus=2: is for generator\.name: vllm"):
+        config_from_mapping({"engine": {"name": "ray", "generator_gpus": 2}})
+    with pytest.raises(ConfigError, match=r"model\.device='cuda:1': .* the GPU that Ray gives it"):
+        config_from_mapping({"engine": "ray", "model": {"device": "cuda:1"}})
+    with pytest.raises(ConfigError, match=r"engine\.colocated=True: needs a trainer rank for each generator"):
+        config_from_mapping({"engine": {"name": "ray", "generators": 2, "colocated": True}})
     with pytest.raises(ConfigError, match=r"sampling\.partial_rollouts=True: is not for engine\.name: ray"):
         config_from_mapping({"engine": "ray", "sampling": {"partial_rollouts": True}})

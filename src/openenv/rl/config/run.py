@@ -194,15 +194,20 @@ class Config:
 
     def _require_for_ray(self) -> None:
         """Raise ConfigError for what the engine on Ray does not have."""
+        rule = "is not for engine.name: ray, which has engine.generators, and gives each its GPUs. Leave it out."
+        for key, default in (("url", ""), ("replicas", 1), ("gpus", [])):
+            value = getattr(self.generator, key)
+            require(value == default, f"generator.{key}", value, rule)
+        divides = self.engine.generator_gpus > 1
+        rule = "is for generator.name: vllm. Leave it out."
+        require(self.generator.is_vllm or not divides, "engine.generator_gpus", self.engine.generator_gpus, rule)
+        rule = "with engine.name: ray each process has the GPU that Ray gives it. Use auto."
+        require(self.model.device in ("auto", "cpu", "cuda"), "model.device", self.model.device, rule)
         rule = "is not for engine.name: ray. Use the embedded engine."
-        require(not self.generator.is_vllm, "generator.name", self.generator.name, rule)
         require(not self.sampling.partial_rollouts, "sampling.partial_rollouts", True, rule)
-        require(not any(one.self_play for one in self.env), "env.self_play", "an environment", rule)
-        require(self.on_collapse != "rollback", "on_collapse", self.on_collapse, rule)
         rule = "batches would depend on which reply is first. Leave it out for engine.name: ray."
-        require(self.plays_together, "sampling.together", self.sampling.together, rule)
-        rule = "what came after the last checkpoint is repeated where an actor has ended. Use 1 or more with Ray."
-        require(self.checkpoint.interval >= 1, "checkpoint.interval", self.checkpoint.interval, rule)
+        waits = self.plays_together or self.generator.is_vllm
+        require(waits, "sampling.together", self.sampling.together, rule)
 
     @property
     def watchdog_s(self) -> float | None:

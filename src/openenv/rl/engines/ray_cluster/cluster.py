@@ -6,26 +6,29 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 import ray
-from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
+from ray.exceptions import ActorUnavailableError, ObjectLostError, RayActorError, RayTaskError
 
+from openenv.agents.llm.http import LLMError
 from openenv.core.errors import NotReady
-from openenv.rl.config import ConfigError
 from openenv.rl.config.engine import EngineConfig
+from openenv.rl.engines.protocol import MOST_ENDS
+from openenv.rl.engines.ray_cluster.remote_generator import GeneratorGone
 
 log = logging.getLogger(__name__)
 
 START_LIMIT_S = 600.0
 """For all that an actor loads before its first call."""
-JOIN_LIMIT_S = 120.0
-"""For machines of a cluster that runs already, which may still start."""
 _POLL_S = 0.2
+
+_T = TypeVar("_T")
+
 MANY = 1000
 """Calls of an actor that may be open at the same time: it answers how it is meanwhile."""
-LASTING: dict[str, Any] = {"num_cpus": 1, "max_restarts": -1}
+LASTING: dict[str, Any] = {"max_restarts": -1}
 """Options of an actor that Ray makes again when its process has ended. A call that ran then fails, and is not repeated
 by Ray."""
 
@@ -33,8 +36,7 @@ by Ray."""
 def connect(config: EngineConfig) -> bool:
     """Reach the cluster at `engine.address`, or start one, unless this process has a connection already.
 
-    Returns whether it has none, and has to end this one. Raises ConfigError for a cluster that is too small; one that
-    runs already has two minutes in which further machines may join.
+    Returns whether it has none, and has to end this one.
     """
     is_first = not ray.is_initialized()
     wanted = config.num_actors
@@ -49,11 +51,6 @@ def connect(config: EngineConfig) -> bool:
                 include_dashboard=False,
                 logging_level=logging.ERROR,
             )
-    there = _processors(wanted, JOIN_LIMIT_S if config.address else 0.0)
-    if there < wanted:
-        if is_first:
-            ray.shutdown()
-        raise ConfigError(f"engine: {wanted} actors need a processor each, and the cluster has {there}. Start fewer.")
     return is_first
 
 
@@ -61,19 +58,6 @@ def keep_own_sigterm() -> None:
     """Let this process act on SIGTERM as before `connect`: Ray's handler aborts it after three seconds."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
-
-
-def _processors(wanted: int, limit_s: float) -> int:
-    """The processors of the cluster, once there are as many as wanted, or after a time: machines join one by one."""
-    cluster: Any = ray
-    deadline = time.monotonic() + limit_s
-    is_named = False
-    while (there := int(cluster.cluster_resources().get("CPU", 0))) < wanted and time.monotonic() < deadline:
-        if not is_named:
-            log.warning("waiting %.0f s at most for machines: %d processors of %d", limit_s, there, wanted)
-            is_named = True
-        time.sleep(_POLL_S)
-    return there
 
 
 async def ready(actors: Sequence[Any], name: str) -> None:
@@ -99,6 +83,32 @@ async def restarted(actor: Any, name: str) -> None:
             await asyncio.sleep(_POLL_S)
 
 
-def cause_of(error: RayTaskError) -> Exception:
+ENDED = (RayActorError, ObjectLostError, GeneratorGone, LLMError)
+"""Raised where an actor or a machine has ended, or perhaps the vLLM server of a generator."""
+
+
+async def repeated(work: Callable[[], Awaitable[_T]], recover: Callable[[Exception], Awaitable[object]]) -> _T:
+    """What some work returns, which is done again where something has ended, twice at most.
+
+    recover: brings back what has ended; receives the error, and raises it if nothing has. Errors of actors are raised
+    without Ray's traceback.
+    """
+    ended: Exception | None = None
+    for _ in range(MOST_ENDS):
+        try:
+            if ended is not None:
+                await recover(ended)
+            return await work()
+        except ENDED as error:
+            if error is ended:
+                break
+            ended = error
+        except RayTaskError as error:
+            raise _cause_of(error) from None
+    assert ended is not None
+    raise _cause_of(ended) from None
+
+
+def _cause_of(error: Exception) -> Exception:
     """The error of the actor itself, without Ray's traceback."""
-    return error.cause if isinstance(error.cause, Exception) else error
+    return error.cause if isinstance(error, RayTaskError) and isinstance(error.cause, Exception) else error

@@ -5,30 +5,33 @@ import contextlib
 import logging
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import ray
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import ObjectLostError, RayError
 
+from openenv.agents.llm.http import LLMError
 from openenv.rl.algorithm.rewards import Reward
 from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.budget import Budget
-from openenv.rl.config import require
+from openenv.rl.config import Config, require
 from openenv.rl.engines.base import BaseEngine
 from openenv.rl.engines.followers import Followers
 from openenv.rl.engines.preparation import Prepared
-from openenv.rl.engines.protocol import MOST_ENDS
-from openenv.rl.engines.ray_cluster.actors import GeneratorActor, RolloutActor
+from openenv.rl.engines.ray_cluster.actors import RolloutActor
 from openenv.rl.engines.ray_cluster.cluster import (
     LASTING,
     MANY,
-    cause_of,
     connect,
     keep_own_sigterm,
     ready,
+    repeated,
     restarted,
 )
+from openenv.rl.engines.ray_cluster.generator_actor import GeneratorActor, VllmServer
 from openenv.rl.engines.ray_cluster.health import ActorPart, generator_name, worker_name
+from openenv.rl.engines.ray_cluster.placement import Placement
 from openenv.rl.engines.ray_cluster.remote_generator import GeneratorGone
 from openenv.rl.engines.ray_cluster.trainer import RayTrainer
 from openenv.rl.models.language_model import end_ids
@@ -47,18 +50,21 @@ class RayEngine(BaseEngine):
     """
 
     def __init__(self, prepared: Prepared, budget: Budget, followers: Followers) -> None:
-        """As `BaseEngine`. Raises ConfigError with torchrun, whose processes Ray starts itself, and on a GPU."""
-        rule = "actors are not placed on GPUs. Set cpu, or use the embedded engine, with torchrun for several GPUs."
-        device = prepared.model.device
-        require(device.type == "cpu", "model.device", str(device), f"with engine.name: ray {rule}")
+        """As `BaseEngine`. Raises ConfigError with torchrun, whose processes Ray starts itself."""
         rule = "starts the trainer's processes (engine.trainer_ranks). Run it without torchrun."
         require(not followers.are_some, "engine.name", "ray", rule)
-        super().__init__(prepared, budget, followers)
-        self._trainer = RayTrainer(prepared.config, self.checkpoints, self.waits)
+        super().__init__(prepared, budget, followers, servers=())
+        self._device = prepared.model.device.type
+        """Of actors that compute."""
+        probe = self._generators.probe() if self.config.generator.is_vllm else None
+        self._trainer = RayTrainer(_on(self._device, self.config), self.checkpoints, self.waits, probe)
         self._model_config, self._ends = prepared.model.config, end_ids(prepared.model)
         self._replicas: list[Any] = []
+        self._servers: list[VllmServer | None] = []
+        """Those of the generators."""
         self.actors: list[Any] = []
         """The rollout workers."""
+        self._placement: Placement | None = None
         self.version = -1
         """That the generators answer with."""
         self._loading: asyncio.Future[Any] | None = None
@@ -71,25 +77,30 @@ class RayEngine(BaseEngine):
 
     async def start(self, reward: Reward | None) -> None:
         """Start the cluster, unless there is one, and the actors."""
-        config, engine, folder = self.config, self.config.engine, os.getcwd()
+        config, engine, folder = _on(self._device, self.config), self.config.engine, os.getcwd()
         self._owns_cluster = await asyncio.to_thread(connect, engine)
         keep_own_sigterm()
+        self._placement = place = await Placement.of(engine, on_gpus=self._device != "cpu")
         generator: Any = ray.remote(GeneratorActor)
         self._replicas = [
-            generator.options(**LASTING, max_concurrency=MANY).remote(generator_name(number), config, folder)
+            generator.options(**LASTING, max_concurrency=MANY, **place.options("generator", number)).remote(
+                generator_name(number), config, folder, number
+            )
             for number in range(engine.generators)
         ]
+        self._servers = [None] * engine.generators
         servers = [(one.served.base_urls, dict(one.served.headers)) for one in self.environments]
         worker: Any = ray.remote(RolloutActor)
+        given = (_on("cpu", config), folder, servers, reward, self._replicas, self._model_config, self._ends)
         self.actors = [
-            worker.options(**LASTING, max_concurrency=MANY).remote(
-                worker_name(number), config, folder, servers, reward, self._replicas, self._model_config, self._ends
+            worker.options(**LASTING, max_concurrency=MANY, **place.options("worker", number)).remote(
+                worker_name(number), *given
             )
             for number in range(engine.num_workers)
         ]
         await ready(self._replicas, "the generators")
         await ready(self.actors, "the rollout workers")
-        await self.trainer.start()
+        await self.trainer.start(place)
 
     @contextlib.asynccontextmanager
     async def workers(self) -> AsyncIterator[list[list["RayWorker"]]]:
@@ -110,30 +121,36 @@ class RayEngine(BaseEngine):
         """As `engines.protocol.Engine.pin`."""
         if version == self.version:
             return
-        weights = self.trainer.published[version]
+        if version not in self.trainer.published:
+            raise KeyError(f"version {version} of the weights")
         self.version = version
-        loads = [self._load(number, version, weights) for number in range(len(self._replicas))]
+        loads = [self.load(number) for number in range(len(self._replicas))]
         self._loading = asyncio.ensure_future(asyncio.gather(*loads))
 
-    async def loaded(self) -> None:
-        """Wait until all generators have the pinned weights."""
+    async def server(self, number: int) -> VllmServer | None:
+        """Wait until all generators have the pinned weights. Returns where the vLLM of one answers."""
         if self._loading is not None:
             await asyncio.shield(self._loading)
+        return self._servers[number]
 
-    async def load_again(self, number: int) -> None:
-        """Give a generator that has begun again the pinned weights."""
-        await self._load(number, self.version, self.trainer.published[self.version])
+    async def load(self, number: int) -> None:
+        """Give a generator the pinned weights, unless it has them. One that has ended is made again."""
+        version = self.version
+        weights = self.trainer.published[version]
 
-    async def _load(self, number: int, version: int, weights: Any) -> None:
-        for ends in range(1, MOST_ENDS + 1):
-            try:
-                await self._replicas[number].load.remote(version, weights)
-                return
-            except RayActorError as error:
-                if ends == MOST_ENDS:
-                    raise
+        async def load() -> None:
+            nonlocal weights
+            weights = self.trainer.published[version]
+            self._servers[number] = await self._replicas[number].load.remote(version, weights.place, weights.measured)
+
+        async def recover(error: Exception) -> None:
+            if isinstance(error, ObjectLostError):
+                await self.trainer.publish_again(version, weights)
+            else:
                 self.lost(generator_name(number), "begins again", error)
                 await restarted(self._replicas[number], generator_name(number))
+
+        await repeated(load, recover)
 
     def lost(self, name: str, then: str, error: Exception) -> None:
         """Log and record that an actor has ended. then: what happens now."""
@@ -160,8 +177,12 @@ class RayEngine(BaseEngine):
         with contextlib.ExitStack() as stack:
             if self._owns_cluster:
                 stack.callback(ray.shutdown)
+            if self._placement is not None:
+                stack.callback(self._placement.close)
             for one in (*self.actors, *self._replicas):
                 stack.callback(ray.kill, one)
+            if self.config.generator.is_vllm:
+                stack.callback(_end_servers, self._replicas)
             if self._loading is not None:
                 self._loading.cancel()
             super().close()
@@ -177,35 +198,52 @@ class RayWorker:
         self._environment = environment
         self._actor = engine.actors[worker]
         self._actor_name = worker_name(worker)
+        self._generator = part % engine.config.engine.generators
+        self._server: VllmServer | None = None
 
     async def play(self, indices: Sequence[int], reset: Mapping[str, Any] | None = None) -> list[Group]:
-        """As `engines.protocol.RolloutWorker.play`. The whole part is played again where an actor has ended."""
+        """As `engines.protocol.RolloutWorker.play`. The whole part is played again where something has ended."""
         waits, name = self._engine.waits, f"part {self._part}"
-        for ends in range(1, MOST_ENDS + 1):
+
+        async def play() -> list[Group]:
             with waits.of(name, f"version {self._engine.version} in all generators"):
-                await self._engine.loaded()
-            keywords = dict(reset or {})
+                self._server = await self._engine.server(self._generator)
             playing = self._actor.play.remote(
-                self._part, self._environment, list(indices), keywords, self._engine.version
+                self._part, self._environment, list(indices), dict(reset or {}), self._engine.version, self._server
             )
             try:
                 with waits.of(name, self._actor_name):
                     groups: list[Group] = await playing
-                return groups
             except asyncio.CancelledError:
                 ray.cancel(playing)
                 raise
-            except GeneratorGone as error:
-                if ends == MOST_ENDS:
-                    raise
-                generator = self._part % self._engine.config.engine.generators
-                self._engine.lost(generator_name(generator), f"{name} is played again", error)
-                await self._engine.load_again(generator)
-            except RayActorError as error:
-                if ends == MOST_ENDS:
-                    raise
-                self._engine.lost(self._actor_name, f"{name} is played again", error)
-                await restarted(self._actor, self._actor_name)
-            except RayTaskError as error:
-                raise cause_of(error) from None
-        raise AssertionError("unreachable: the last end is raised")
+            return groups
+
+        return await repeated(play, self._recover)
+
+    async def _recover(self, error: Exception) -> None:
+        then = f"part {self._part} is played again"
+        if isinstance(error, GeneratorGone):
+            self._engine.lost(generator_name(self._generator), then, error)
+            await self._engine.load(self._generator)
+        elif isinstance(error, LLMError):
+            before = self._server
+            await self._engine.load(self._generator)
+            self._server = await self._engine.server(self._generator)
+            if self._server == before:
+                raise error
+            self._engine.lost(f"the vLLM server of {generator_name(self._generator)}", then, error)
+        else:
+            self._engine.lost(self._actor_name, then, error)
+            await restarted(self._actor, self._actor_name)
+
+
+def _end_servers(generators: Sequence[Any]) -> None:
+    """Let generators end their vLLM servers, and keep their output."""
+    with contextlib.suppress(RayError):  # one that has ended has taken its server with it
+        ray.get([one.close.remote() for one in generators], timeout=_CLOSING_S)
+
+
+def _on(device: str, config: Config) -> Config:
+    """The configuration of an actor that computes on cpu, or on the GPU that Ray gives it (cuda)."""
+    return replace(config, model=replace(config.model, device=device))

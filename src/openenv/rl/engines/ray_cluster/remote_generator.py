@@ -44,9 +44,11 @@ class RemoteGenerator(BaseGenerator):
     It is given the random numbers of each reply, as many as the reply may have tokens.
     """
 
-    def __init__(self, actor: Any, chat: "Chat", *, max_new_tokens: int) -> None:
+    def __init__(self, actor: Any, chat: "Chat", *, max_new_tokens: int, opponents: int | None = None) -> None:
+        """opponents: asks those that follow every so many steps; None: the trained policy."""
         super().__init__(chat, max_new_tokens=max_new_tokens, store=None, temperature=1.0)
         self._actor = actor
+        self._opponents = opponents
 
     def generate(
         self,
@@ -58,7 +60,9 @@ class RemoteGenerator(BaseGenerator):
         """As `BaseGenerator.generate`."""
         states = [stream.getstate() for stream in streams]
         numbers = [[stream.random() for _ in range(self.max_new_tokens)] for stream in streams]
-        answer = self._actor.generate.remote(self.policy_version, prompts, numbers, images, constraints)
+        answer = self._actor.generate.remote(
+            self.policy_version, prompts, numbers, images, constraints, self._opponents
+        )
         try:
             answered: tuple[list[Segment], list[int]] | None = answer.future().result(_LIMIT_S)
         except RayActorError as error:

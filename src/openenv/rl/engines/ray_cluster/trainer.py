@@ -4,18 +4,21 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import ray
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import ObjectLostError, RayActorError, RayTaskError
 from transformers import PreTrainedModel
 
+from openenv.core.errors import NotReady
 from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.config import Config
-from openenv.rl.engines.protocol import MOST_ENDS
 from openenv.rl.engines.ray_cluster.actors import RankActor
-from openenv.rl.engines.ray_cluster.cluster import MANY, START_LIMIT_S, cause_of, ready
+from openenv.rl.engines.ray_cluster.cluster import MANY, START_LIMIT_S, ready, repeated
 from openenv.rl.engines.ray_cluster.health import ActorPart, rank_name
+from openenv.rl.engines.ray_cluster.placement import Placement
+from openenv.rl.generators.probe import Probe
 from openenv.rl.models.divided_weights import load_weights
 from openenv.rl.progress import TrainingProgress
 from openenv.rl.reports.best_checkpoint import BestCheckpoint
@@ -23,6 +26,19 @@ from openenv.rl.training.checkpoint import Checkpoints
 from openenv.rl.waiting.waits import Waits
 
 log = logging.getLogger(__name__)
+
+_END_IS_KNOWN_S = 10.0
+"""Seconds within which Ray knows that a process has ended."""
+
+
+class Published(NamedTuple):
+    """The weights of a version."""
+
+    place: Any
+    """Where Ray has them."""
+    measured: list[float] | None
+    """What the probe has measured of them; None without a probe."""
+
 
 _T = TypeVar("_T")
 
@@ -34,28 +50,39 @@ class RayTrainer:
     groups. The weights are then those that they were, to the last bit on one kind of machine.
     """
 
-    def __init__(self, config: Config, checkpoints: Checkpoints, waits: Waits) -> None:
-        """waits: of the driver, which has what happens too."""
+    def __init__(self, config: Config, checkpoints: Checkpoints, waits: Waits, probe: Probe | None) -> None:
+        """
+        Args:
+            config: of the actors.
+            waits: of the driver, which has what happens too.
+            probe: measures the weights that are published, for vLLM.
+        """
         self._config = config
         self._waits = waits
         self._checkpoints = checkpoints
+        self._probe = probe
+        self._placement: Placement
         self._ranks: list[Any] = []
-        self._since_checkpoint: list[tuple[int, tuple[Any, ...]]] = []
-        """The version after each step, and what it was made from."""
+        self._turn = asyncio.Lock()
+        """The actors do one thing after another."""
+        self._since_checkpoint: list[tuple[int, str, tuple[Any, ...]]] = []
+        """What has changed the weights: the version after it, the method, and what it was given."""
         self.step_count = 0
         """Number of batches trained on, which is the policy version of the weights."""
-        self.published: dict[int, Any] = {}
-        """Where the weights of the newest versions are."""
+        self.published: dict[int, Published] = {}
+        """The weights of the newest versions."""
         self.num_recoveries = 0
         """How often the actors were started again."""
 
-    async def start(self) -> None:
+    async def start(self, placement: Placement) -> None:
         """Start the actors, and let them load the model before GRPO. Raises NotReady."""
-        self._loop = asyncio.get_running_loop()
+        self._loop, self._placement = asyncio.get_running_loop(), placement
         size = self._config.engine.trainer_ranks
         actor: Any = ray.remote(RankActor)
         self._ranks = [
-            actor.options(num_cpus=1, max_concurrency=MANY).remote(rank_name(number), self._config, os.getcwd())
+            actor.options(max_concurrency=MANY, **placement.options("rank", number)).remote(
+                rank_name(number), self._config, os.getcwd()
+            )
             for number in range(size)
         ]
         await ready(self._ranks, "the trainer")
@@ -67,16 +94,21 @@ class RayTrainer:
         """As `training.trainer.Trainer.step`."""
         args = (ray.put(list(groups)), progress)
         metrics: dict[str, float] = await self._all("step", *args)
-        self._since_checkpoint.append((self.step_count, args))
+        self._since_checkpoint.append((self.step_count, "step", args))
         return metrics
 
     async def publish(self) -> None:
         """Let generators load the weights of this version."""
-        first, *others = await self._with_recovery(self._weights)
-        self.published[self.step_count] = first
+        self.published[self.step_count] = await self._with_recovery(partial(self._weights, self.step_count))
         for version in sorted(self.published)[: -self._config.max_policy_age - 2]:
             del self.published[version]
-        await asyncio.gather(*others)
+
+    async def publish_again(self, version: int, lost: Published) -> None:
+        """Publish weights again that were lost with their machine, by repeating the steps since the checkpoint."""
+        async with self._turn:
+            if self.published[version] is lost:  # and no other generator has missed them before
+                log.warning("the weights of version %d were lost with their machine", version)
+                await repeated(self._begin_again, self._restart)
 
     async def save(self, progress: TrainingProgress) -> None:
         """As `TrainerRank.save`."""
@@ -89,12 +121,15 @@ class RayTrainer:
         return progress
 
     async def save_good(self) -> None:
-        """Not here: `Config` refuses `on_collapse: rollback` with Ray."""
-        raise NotImplementedError
+        """As `TrainerRank.save_good`."""
+        await self._all("save_good")
 
     async def restore_good(self) -> bool:
-        """Not here, as `save_good`."""
-        raise NotImplementedError
+        """As `TrainerRank.restore_good`."""
+        has_good: bool = await self._all("restore_good")
+        if has_good:
+            self._since_checkpoint.append((self.step_count, "restore_good", ()))
+        return has_good
 
     def save_best(self, best: BestCheckpoint) -> None:
         """As `TrainerRank.save_best`. It blocks: call it in a thread."""
@@ -103,7 +138,7 @@ class RayTrainer:
     def copy(self) -> PreTrainedModel:
         """A copy of the whole model in this process, with the newest weights. It blocks."""
         model = self._checkpoints.load_reference(self._config.model)[0]
-        load_weights(model, ray.get(self.published[max(self.published)]))
+        load_weights(model, ray.get(self.published[max(self.published)].place))
         return model
 
     def parts(self) -> list[ActorPart]:
@@ -120,45 +155,76 @@ class RayTrainer:
         """Let all actors call a method, and return what the first has."""
 
         async def call() -> Any:
-            (result, self.step_count), *_ = await asyncio.gather(
-                *(one.call.remote(method, *args) for one in self._ranks)
-            )
+            (result, self.step_count), *_ = await self._called(method, *args)
             return result
 
         return await self._with_recovery(call)
 
-    async def _weights(self) -> list[Any]:
-        """The weights of each actor. Those of the first stay where they are until they are needed."""
-        found = [one.weights.options(num_returns=2).remote() for one in self._ranks]
-        versions = await asyncio.gather(*(version for version, _ in found))
-        assert set(versions) == {self.step_count}, f"weights of versions {versions} after step {self.step_count}"
-        return [weights for _, weights in found]
+    async def _called(self, method: str, *args: Any) -> list[Any]:
+        """What a method returns in each actor, with its number of batches trained on."""
+        return await _answers([one.call.remote(method, *args) for one in self._ranks])
+
+    async def _weights(self, version: int) -> Published:
+        """The weights of the actors, which stay in the memory of the first one's machine until they are needed."""
+        found = [one.weights.options(num_returns=3).remote(self._probe) for one in self._ranks]
+        versions = await _answers([known for known, _, _ in found])
+        assert set(versions) == {version}, f"weights of versions {versions} after step {version}"
+        _, measured, place = found[0]
+        return Published(place, await measured)
 
     async def _with_recovery(self, work: Callable[[], Awaitable[_T]]) -> _T:
-        for ends in range(1, MOST_ENDS + 1):
-            try:
-                if ends > 1:
-                    await self._begin_again()
-                return await work()
-            except RayTaskError as error:
-                raise cause_of(error) from None
-            except RayActorError as error:
-                if ends == MOST_ENDS:
-                    raise
-                log.warning("a process of the trainer has ended, and all start again: %s", error)
-                self._waits.record("the trainer", "has ended, and begins again")
-        raise AssertionError("unreachable: the last end is raised")
+        async with self._turn:
+            return await repeated(work, self._restart)
+
+    async def _restart(self, error: Exception) -> None:
+        """Start the actors again. Raises NotReady if groups were lost that were trained on since the checkpoint."""
+        if isinstance(error, ObjectLostError):
+            reason = "groups that were trained on since the latest checkpoint were lost with their machine"
+            raise NotReady(f"the trainer cannot repeat its steps: {reason}. Resume the run with --resume.") from error
+        log.warning("a process of the trainer has ended, and all start again: %s", error)
+        self._waits.record("the trainer", "has ended, and begins again")
+        await self._begin_again()
 
     async def _begin_again(self) -> None:
-        """Start the actors, and repeat what came after the latest checkpoint: it may be one that was just written."""
+        """Start the actors, and repeat what came after the latest checkpoint: it may be one that was just written.
+
+        The weights of these versions are published again: those that are published may be lost too.
+        """
         wanted = self.step_count
         self.close()
-        await self.start()
+        try:
+            await self.start(self._placement)
+        except NotReady as error:
+            if isinstance(
+                error.__cause__, RayActorError
+            ):  # on a machine of which Ray did not know yet that it has ended
+                raise error.__cause__ from None
+            raise
         self.num_recoveries += 1
-        found = 0
+        first = 0
         if self._checkpoints.has_any:
-            (_, found), *_ = await asyncio.gather(*(one.call.remote("restore") for one in self._ranks))
-        for version, args in self._since_checkpoint:
-            if version > found:
-                (_, found), *_ = await asyncio.gather(*(one.call.remote("step", *args) for one in self._ranks))
-        assert found == wanted, f"the trainer is at step {found}, and was at {wanted}"
+            (_, first), *_ = await self._called("restore")
+        for version in range(first, wanted + 1):
+            for number, method, args in self._since_checkpoint:
+                if number == version > first:
+                    await self._called(method, *args)
+            if version in self.published:
+                self.published[version] = await self._weights(version)
+
+
+async def _answers(calls: Sequence[Any]) -> list[Any]:
+    """What calls of several actors return. Where one of them has ended, that is the error, and not what others make of
+    it, whose exchange with it fails."""
+    answers = [asyncio.ensure_future(_answer(call)) for call in calls]
+    try:
+        return await asyncio.gather(*answers)
+    except RayTaskError:
+        known, _ = await asyncio.wait(answers, timeout=_END_IS_KNOWN_S)
+        for error in (one.exception() for one in known):
+            if isinstance(error, RayActorError):
+                raise error from None
+        raise
+
+
+async def _answer(call: Any) -> Any:
+    return await call

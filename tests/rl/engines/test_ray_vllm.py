@@ -1,0 +1,82 @@
+"""Real vLLM servers sample the replies of a run on Ray: one for each generator, which its actor starts."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+
+from openenv.rl.engines.ray_cluster.engine import RayEngine
+from openenv.rl.models.chat import Chat
+from openenv.rl.training.checkpoint import save_model
+from tests.core.env_server.probes import is_running
+from tests.rl.engines.runs import config_of, reached, train
+from tests.rl.generators.test_vllm import made
+
+pytestmark = [pytest.mark.vllm, pytest.mark.process]
+
+STEPS = 5
+SETTINGS: dict[str, Any] = {
+    "generator": {
+        "name": "vllm",
+        "python": os.environ.get("OPENENV_VLLM_PYTHON", ""),
+        # with one reply after another, and none that finds a part of its prompt computed, vLLM adds in a fixed order
+        "options": ["--max-num-seqs=1", "--no-enable-prefix-caching"],
+    },
+    "group_size": 4,
+    "replay_buffer": {"batch_size": 6},
+}
+
+
+async def test_servers_and_actors_that_end_change_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    killed = list[int]()
+
+    async def disturb(engine: RayEngine) -> None:
+        await reached(engine, 1)
+        server = process_of(engine, 0)
+        os.killpg(server, signal.SIGKILL)
+        killed.append(server)
+        await reached(engine, 3)
+        killed.append(process_of(engine, 0))
+        ray.kill(engine._replicas[0], no_restart=False)
+
+    alone = await train(config_of(tmp_path, "embedded", SETTINGS, parts=2), STEPS)
+    config = config_of(tmp_path, "ray", SETTINGS, parts=2)
+
+    assert await train(config, STEPS, disturb) == alone
+    assert caplog.text.count("generator 0 has ended, and begins again") >= 2
+    assert not any(map(is_running, killed))
+    assert (config.run_dir / "vllm.log").exists()
+
+
+async def test_adapters_reach_the_servers_of_all_generators(tmp_path: Path) -> None:
+    model, tokenizer = made()
+    save_model(tmp_path / "model", model, Chat(tokenizer))
+    settings = {
+        **SETTINGS,
+        "env": {"name": "guess"},
+        "model": {"path": str(tmp_path / "model"), "precision": "float32", "lora": {"rank": 8}},
+        "max_req_tokens": 400,
+        "max_res_tokens": 8,
+    }
+
+    alone = await train(config_of(tmp_path, "embedded", settings, parts=2), 3)
+
+    together = await train(config_of(tmp_path, "ray", settings, parts=2, generators=2), 3)
+
+    assert together == alone
+    assert (tmp_path / "ray" / "vllm-1.log").exists()
+
+
+def process_of(engine: RayEngine, number: int) -> int:
+    """The process of the vLLM server of a generator."""
+    server = engine._servers[number]
+    assert server is not None
+    wanted = ["openenv_vllm.py", server.url.rpartition(":")[2]]
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        words = file.read_text(encoding="utf-8").split("\0")
+        if "--port" in words and wanted == [Path(words[1]).name, words[words.index("--port") + 1]]:
+            return int(file.parent.name)
+    raise AssertionError(f"{server.url} has no process")
