@@ -37,6 +37,21 @@ def _end_with_the_run() -> None:
     os.killpg(os.getpgrp(), signal.SIGKILL)  # a server that ends by itself waits for requests
 
 
+def _go_on_in_a_child() -> None:
+    """Return in a child. This process ends as it does.
+
+    Ray kills the processes that an actor has started when the actor ends, but not those that they have started: the
+    server could not end its workers any more.
+    """
+    child = os.fork()
+    if child == 0:
+        return
+    signal.signal(signal.SIGTERM, lambda *_: os.kill(child, signal.SIGTERM))
+    _, status = os.waitpid(child, 0)
+    os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+
+
 if __name__ == "__main__":
+    _go_on_in_a_child()
     threading.Thread(target=_end_with_the_run, name="parent-watch", daemon=True).start()
     runpy.run_module("vllm.entrypoints.openai.api_server", run_name="__main__", alter_sys=True)
