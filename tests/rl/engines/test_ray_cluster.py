@@ -15,7 +15,9 @@ from ray.cluster_utils import Cluster
 
 from openenv.rl.config import ConfigError
 from openenv.rl.config.engine import EngineConfig
-from openenv.rl.engines.ray_cluster import cluster as ray_cluster
+from openenv.rl.engines.ray_cluster import placement
+from openenv.rl.engines.ray_cluster.cluster import connect
+from openenv.rl.engines.ray_cluster.placement import Placement
 from openenv.rl.reports.results import read_rows
 
 pytestmark = pytest.mark.process
@@ -37,21 +39,22 @@ def engine(cluster: Cluster) -> EngineConfig:
 
 
 async def test_a_machine_that_joins_late_is_waited_for(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
-    connecting = asyncio.create_task(asyncio.to_thread(ray_cluster.connect, engine(cluster)))
-    while "waiting 120 s at most for machines: 1 processors of 3" not in caplog.text:
+    assert await asyncio.to_thread(connect, engine(cluster))
+    placing = asyncio.create_task(Placement.of(engine(cluster), on_gpus=False))
+    while "waiting 120 s at most for machines: 1 CPU are free" not in caplog.text:
         await asyncio.sleep(0.1)
-        assert not connecting.done()
+        assert not placing.done()
     cluster.add_node(num_cpus=2)
 
-    assert await connecting
+    (await placing).close()
 
 
-def test_a_cluster_that_stays_too_small_is_refused(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_cluster, "JOIN_LIMIT_S", 0.5)
+async def test_a_cluster_that_stays_too_small_is_refused(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement, "JOIN_LIMIT_S", 1.0)
+    connect(engine(cluster))
 
-    with pytest.raises(ConfigError, match="3 actors need a processor each, and the cluster has 1"):
-        ray_cluster.connect(engine(cluster))
-    assert not ray.is_initialized()
+    with pytest.raises(ConfigError, match="need 3 CPU, and the cluster 1 s later has free 1 CPU"):
+        await Placement.of(engine(cluster), on_gpus=False)
 
 
 def test_a_driver_that_is_terminated_saves_a_checkpoint(tmp_path: Path) -> None:

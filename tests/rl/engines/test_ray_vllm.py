@@ -10,10 +10,7 @@ import pytest
 import ray
 
 from openenv.rl.engines.ray_cluster.engine import RayEngine
-from openenv.rl.models.chat import Chat
-from openenv.rl.training.checkpoint import save_model
 from tests.rl.engines.runs import config_of, reached, train
-from tests.rl.generators.test_vllm import made
 
 pytestmark = [pytest.mark.vllm, pytest.mark.process]
 
@@ -50,25 +47,6 @@ async def test_servers_and_actors_that_end_change_nothing(tmp_path: Path, caplog
         while any(map(has_processes, servers)):  # noqa: ASYNC110  the system ends them
             await asyncio.sleep(0.1)
     assert (config.run_dir / "vllm.log").exists()
-
-
-async def test_adapters_reach_the_servers_of_all_generators(tmp_path: Path) -> None:
-    model, tokenizer = made()
-    save_model(tmp_path / "model", model, Chat(tokenizer))
-    settings = {
-        **SETTINGS,
-        "env": {"name": "guess"},
-        "model": {"path": str(tmp_path / "model"), "precision": "float32", "lora": {"rank": 8}},
-        "max_req_tokens": 400,
-        "max_res_tokens": 8,
-    }
-
-    alone = await train(config_of(tmp_path, "embedded", settings, parts=2), 3)
-
-    together = await train(config_of(tmp_path, "ray", settings, parts=2, generators=2), 3)
-
-    assert together == alone
-    assert (tmp_path / "ray" / "vllm-1.log").exists()
 
 
 def group_of(engine: RayEngine, number: int) -> int:

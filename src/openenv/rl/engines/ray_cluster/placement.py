@@ -59,8 +59,13 @@ class Placement:
         group: Any = placement_group(bundles, strategy="PACK")
         log.info("engine: the cluster is asked for %s", _shown(_sum(bundles)))
         deadline = time.monotonic() + JOIN_LIMIT_S
+        is_named = False
         while not await asyncio.to_thread(group.wait, _POLL_S):
             if time.monotonic() < deadline:
+                if not is_named:
+                    free = cluster.available_resources()
+                    log.warning("waiting %.0f s at most for machines: %s are free", JOIN_LIMIT_S, _of(bundles, free))
+                    is_named = True
                 continue
             remove_placement_group(group)
             raise _too_small(bundles, cluster.available_resources(), f"{JOIN_LIMIT_S:.0f} s later has free")
@@ -95,11 +100,15 @@ def _too_small(bundles: Sequence[Mapping[str, float]], there: Mapping[str, float
     wanted = _sum(bundles)
     largest = max(bundles, key=lambda one: one.get("GPU", 0.0))
     on_one = f", {_shown(largest)} of it on one machine" if largest.get("GPU", 0.0) > 1 else ""
-    free = {name: there.get(name, 0.0) for name in wanted}
     return ConfigError(
-        f"engine: its actors need {_shown(wanted)}{on_one}, and the cluster {has} {_shown(free)}. Start fewer "
+        f"engine: its actors need {_shown(wanted)}{on_one}, and the cluster {has} {_of(bundles, there)}. Start fewer "
         "actors, add machines, or end what else runs there."
     )
+
+
+def _of(bundles: Sequence[Mapping[str, float]], there: Mapping[str, float]) -> str:
+    """What there is of the kinds that are wanted."""
+    return _shown({name: there.get(name, 0.0) for name in _sum(bundles)})
 
 
 def _sum(bundles: Sequence[Mapping[str, float]]) -> dict[str, float]:
