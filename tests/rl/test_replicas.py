@@ -57,7 +57,7 @@ async def test_the_number_of_servers_changes_no_bit_of_a_run_nor_does_the_end_of
         assert fleet is not None
         while training.engine.progress.step < 2:  # noqa: ASYNC110  nothing else is known of a run that goes on
             await asyncio.sleep(0.01)
-        os.kill(fleet._servers[1].pid, signal.SIGKILL)
+        os.kill(fleet.servers[1].pid, signal.SIGKILL)
         while training.engine.progress.step < STEPS:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         ends.append(fleet.num_ended)

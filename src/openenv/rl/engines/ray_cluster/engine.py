@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -176,7 +177,8 @@ class RayEngine(BaseEngine):
         """End the actors, and the cluster if the run has started it."""
         with contextlib.ExitStack() as stack:
             if self._owns_cluster:
-                stack.callback(ray.shutdown)
+                stack.callback(_shut_down)
+            stack.callback(self._forget_actors)
             if self._placement is not None:
                 stack.callback(self._placement.close)
             for one in (*self.actors, *self._replicas):
@@ -187,6 +189,19 @@ class RayEngine(BaseEngine):
                 self._loading.cancel()
             super().close()
 
+    def _forget_actors(self) -> None:
+        self.actors.clear()
+        self._replicas.clear()
+
+
+def _shut_down() -> None:
+    """End the cluster, and let go of what is left of its actors.
+
+    The actors of the next cluster have the same ids. Ray would end one of them where an old handle goes later.
+    """
+    ray.shutdown()
+    gc.collect()
+
 
 class RayWorker:
     """As `engines.protocol.RolloutWorker`: one part of the groups of an environment."""
@@ -196,7 +211,7 @@ class RayWorker:
         self._engine = engine
         self._part = part
         self._environment = environment
-        self._actor = engine.actors[worker]
+        self._worker = worker
         self._actor_name = worker_name(worker)
         self._generator = part % engine.config.engine.generators
         self._server: VllmServer | None = None
@@ -208,7 +223,7 @@ class RayWorker:
         async def play() -> list[Group]:
             with waits.of(name, f"version {self._engine.version} in all generators"):
                 self._server = await self._engine.server(self._generator)
-            playing = self._actor.play.remote(
+            playing = self._engine.actors[self._worker].play.remote(
                 self._part, self._environment, list(indices), dict(reset or {}), self._engine.version, self._server
             )
             try:
@@ -235,7 +250,7 @@ class RayWorker:
             self._engine.lost(f"the vLLM server of {generator_name(self._generator)}", then, error)
         else:
             self._engine.lost(self._actor_name, then, error)
-            await restarted(self._actor, self._actor_name)
+            await restarted(self._engine.actors[self._worker], self._actor_name)
 
 
 def _end_servers(generators: Sequence[Any]) -> None:
