@@ -1,6 +1,6 @@
 """Several servers of one environment as processes of this program. One that ends by itself is started again."""
 
-import contextlib
+import itertools
 import logging
 import threading
 from collections.abc import Sequence
@@ -67,11 +67,14 @@ class Fleet:
 
     def _keep_running(self, server: LocalServer) -> None:
         """Start a server again whenever it has ended, at its address."""
-        for _ in range(_MOST_ENDS):
+        for number in itertools.count(1):
             try:
                 code = server.wait(None)
             except RuntimeError:
                 return  # it was stopped meanwhile
+            if number > _MOST_ENDS:
+                log.error("the server at %s has ended %d times by itself, and stays ended", server.base_url, number)
+                return
             with self._changing:
                 if self._is_stopping.is_set():
                     return
@@ -79,6 +82,8 @@ class Fleet:
                 log.warning("the server at %s ended (code %d): it is started again. Its last output: %s",
                             server.base_url, code, server.output()[-500:])  # fmt: skip
                 server.restart()
-            with contextlib.suppress(NotReady):
+            try:
                 server.wait_for_ready()
-        log.error("the server at %s ended %d times by itself, and stays ended", server.base_url, _MOST_ENDS)
+            except NotReady as error:
+                log.error("the server at %s does not start again: %s", server.base_url, error)
+                server.kill()

@@ -81,7 +81,7 @@ class TrainingLoop:
         buffer = self._buffer = ReplayBuffer(self._config.max_policy_age, first, self._config.replay_buffer.age_of)
         play = self._play_steps_at_once if self._config.sampling.partial_rollouts else self._play_steps
         watch = Watch(self._log.run_dir, self._waits, self, self._config.watchdog_s, on_status)
-        with self._budget.counting(), _loaded_objects_frozen():
+        with self._budget.counting(), _loaded_objects_frozen(), contextlib.closing(watch):
             async with self._engine.workers() as self._workers:
                 try:
                     async with asyncio.TaskGroup() as group:

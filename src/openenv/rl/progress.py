@@ -9,7 +9,8 @@ from openenv.rl.budget import Budget
 OnProgress = Callable[[str, int, int, dict[str, Any]], None]
 """Called with the phase (`random play`, `pretrain`, `teacher`, `warm start`, `train`, `evaluate ...`), how much of it
 is done, how much there is, and in training the metrics of the step, and as `transcripts` the newest sample
-transcripts."""
+transcripts. Between steps of training the mapping has `evaluated` and `to_evaluate`, or the `status` of the run (every
+two seconds), and nothing else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

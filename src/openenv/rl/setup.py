@@ -210,8 +210,8 @@ def _fresh_folder(config: Config) -> None:
 def _require_same_settings(config: Config) -> None:
     """Raise ConfigError if the configuration of a resumed run has changed in anything that its numbers depend on.
 
-    Its length, its patience, its trackers, its transcripts, its actors, its watchdog and the interval of its
-    evaluations may differ.
+    Its length, its patience, its trackers, its transcripts, its actors, its servers, its watchdog and the interval of
+    its evaluations may differ.
     """
     began = json.loads((config.run_dir / "config.json").read_text(encoding="utf-8"))
     # what the run did not know yet has its default
@@ -219,6 +219,8 @@ def _require_same_settings(config: Config) -> None:
     now = json.loads(json_text(asdict(config)))
     for settings in (began, now):
         settings["trainer"].pop("training")
+        for env in settings["env"]:
+            env.pop("replicas"), env.pop("answers_within_s")
         settings["engine"] = {key: settings["engine"][key] for key in ("parts", "trainer_ranks")}
         settings["evaluation"].pop("interval", None)
         if config.trainer.tokens_per_forward is None:

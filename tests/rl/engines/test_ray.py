@@ -48,7 +48,7 @@ async def test_actors_that_end_change_nothing(embedded: Run, tmp_path: Path, cap
     async def disturb(engine: RayEngine) -> None:
         for step, kind in ((2, "worker"), (5, "generator"), (9, "rank"), (12, "generator"), (15, "worker")):
             await reached(engine, step)
-            actors = {"worker": engine.actors, "generator": engine._replicas, "rank": engine.trainer._ranks}[kind]
+            actors = {"worker": engine.actors, "generator": engine._replicas, "rank": engine.trainer.ranks}[kind]
             ray.kill(actors[-1], no_restart=kind == "rank")
             ended.append(kind)
         await reached(engine, STEPS)
@@ -76,7 +76,7 @@ async def test_a_trainer_that_ends_after_a_rollback_repeats_it(tmp_path: Path, m
 
     async def disturb(engine: RayEngine) -> None:
         await reached(engine, back + 3)
-        ray.kill(engine.trainer._ranks[0])
+        ray.kill(engine.trainer.ranks[0])
 
     assert await train(config_of(tmp_path, "ray", ROLLBACK, interval=0), 18, disturb) == alone
 

@@ -62,7 +62,7 @@ async def test_a_run_goes_on_where_it_was_and_a_process_of_several_that_ends_cha
 
     async def disturb(engine: RayEngine) -> None:
         await reached(engine, 4)
-        ray.kill(engine.trainer._ranks[1])
+        ray.kill(engine.trainer.ranks[1])
 
     alone = await run("embedded")
 

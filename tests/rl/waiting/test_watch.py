@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -14,7 +15,6 @@ import pytest
 from openenv.hosting.server_process import ServerProcess, free_port, module_command
 from openenv.rl.waiting import watch as watch_module
 from openenv.rl.waiting.server_part import ServerPart
-from openenv.rl.waiting.stacks import end_called_off
 from openenv.rl.waiting.status import PartStatus, RunStatus
 from openenv.rl.waiting.waits import Waits
 from openenv.rl.waiting.watch import Part, Stuck, Watch
@@ -172,7 +172,7 @@ async def test_a_run_in_which_nothing_arrives_ends_with_the_longest_waits(tmp_pa
         watch = Watch(tmp_path, run.waits, run, 0.3)
         with pytest.raises(Stuck, match=r"nothing has arrived .*: part 0 waits for generator 1 since 0 s\. .*stacks"):
             await asyncio.wait_for(watch.run(), 30)
-    end_called_off()
+    watch.close()
 
     assert "test_a_run_in_which_nothing_arrives" in (tmp_path / "stacks/driver.txt").read_text()
 
@@ -186,23 +186,39 @@ async def test_a_run_in_which_something_arrives_goes_on(tmp_path: Path) -> None:
                 pass
 
 
-def test_a_process_whose_event_loop_is_blocked_ends_with_its_stacks(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_stuck", [False, True])
+def test_a_process_whose_event_loop_is_blocked_writes_its_stacks_and_ends_if_its_run_was_to_end(
+    tmp_path: Path, is_stuck: bool
+) -> None:
     program = f"""
-import asyncio, time
+import asyncio, contextlib, time
 from pathlib import Path
 from openenv.rl.waiting import watch
 from tests.rl.waiting.test_watch import Run
 
-watch._ENDING_S = 0.2
+watch._ENDING_S = 0.5
 async def main():
     run = Run()
     watching = asyncio.ensure_future(watch.Watch(Path({str(tmp_path)!r}), run.waits, run, 0.2).run())
-    await asyncio.sleep(0)
-    time.sleep(60)
+    await (asyncio.wait([watching]) if {is_stuck} else asyncio.sleep(0))
+    time.sleep(2)
 
 asyncio.run(main())
 """
     ended = subprocess.run([sys.executable, "-c", program], timeout=50, check=False)
 
-    assert ended.returncode == 1
+    assert ended.returncode == is_stuck
     assert "in main" in (tmp_path / "stacks/driver.txt").read_text()
+
+
+async def test_a_pause_of_the_driver_counts_for_nothing_else(server: ServerProcess, tmp_path: Path) -> None:
+    run = Run([ServerPart("the echo server", server.base_url, server, patience_s=0.5)])
+    async with watched(run, tmp_path, limit_s=0.5) as statuses, asyncio.timeout(30):
+        while not (await statuses.get()).parts:
+            pass
+        time.sleep(1)  # noqa: ASYNC251  the driver does something else
+        for _ in range(5):
+            await statuses.get()
+
+    assert [event.what for event in run.waits.events] == ["answers"]
+    assert server.is_running

@@ -13,7 +13,7 @@ from openenv.cli.option_groups import with_option_groups
 from openenv.cli.pages.options import PageOptions
 
 if TYPE_CHECKING:
-    from openenv.rl.waiting.status import RunStatus
+    from openenv.rl.waiting.status import PartStatus, RunStatus
 
 EXAMPLE = "Example: `openenv runs`, while `openenv train` runs in another terminal"
 STATUS_EXAMPLE = "Example: `openenv runs status runs/blackjack`"
@@ -72,7 +72,7 @@ def status(
     if known is None:
         raise typer.BadParameter(f"{run} has no status: its run has not begun to train", param_hint="RUN")
     state = run_state(run)
-    console = Console(emoji=False)
+    console = Console(emoji=False, markup=False)
     for line in _head(run, state, known):
         console.print(line, highlight=False, soft_wrap=True)
     for table in _tables(known, is_running=state == "running"):
@@ -87,6 +87,10 @@ def _head(run: Path, state: str, known: "RunStatus") -> list[str]:
     return lines
 
 
+def _answered(part: "PartStatus") -> str:
+    return f"{part.silent_s:.1f} s ago" if part.answers else "not since its start"
+
+
 def _tables(known: "RunStatus", *, is_running: bool) -> list[Table]:
     """Of one that does not run any more: what it waited for when it ended."""
     waits = Table("what", "waits for", "how often", "since", title="Waits" if is_running else "Waits at its end")
@@ -94,7 +98,7 @@ def _tables(known: "RunStatus", *, is_running: bool) -> list[Table]:
         waits.add_row(wait.waiter, wait.awaited, str(wait.number), f"{wait.longest_s:.1f} s")
     parts = Table("process", "pid", "machine", "starts", "answered", "requests waiting", title="Processes")
     for part in known.parts:
-        place = (part.node or "this one", str(part.starts), f"{part.silent_s:.1f} s ago", str(part.waiting))
+        place = (part.node or "this one", str(part.starts), _answered(part), str(part.waiting))
         parts.add_row(part.name, str(part.pid), *place)
     speeds = Table("generator", "tokens/s", title="Generators")
     for name, speed in known.tokens_per_s.items():

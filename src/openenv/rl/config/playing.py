@@ -59,6 +59,9 @@ class EnvConfig:
     success_return: float | None = None
     """The return from which an episode is a success, which rates and curricula count. None: what the environment
     declares; one that declares nothing has a mean return and no win rate."""
+    answers_within_s: float = 45.0
+    """Seconds in which its server answers a question about its health. One that the run has started is ended where it
+    does not, and begins again. Raise it for code that holds the interpreter for longer."""
     weight: float = 1.0
     """Share of the groups that the environment plays, beside the weights of the others."""
     curriculum: CurriculumConfig | None = None
@@ -73,6 +76,8 @@ class EnvConfig:
         require(self.replicas == 1 or not self.server_url, "env.replicas", self.replicas, rule)
         known = self.success_return
         require(known is None or math.isfinite(known), "env.success_return", known, "must be a finite number.")
+        within = self.answers_within_s
+        require(within > 0, "env.answers_within_s", within, "must be above 0. .inf: it is never ended.")
         require(self.weight > 0, "env.weight", self.weight, "must be above 0. Leave the environment out.")
 
 

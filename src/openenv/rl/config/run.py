@@ -143,7 +143,7 @@ class Config:
     """Evaluation before, after and during training."""
     threads: int = 1
     """Number of torch threads for generation, and for training."""
-    watchdog_minutes: float | None = 30.0
+    watchdog_minutes: float | None = 120.0
     """Minutes after which a run ends in which nothing that anything waits for has arrived. The stacks of all processes
     are then in the folder `stacks` of the run. None: no limit."""
 
@@ -155,7 +155,7 @@ class Config:
             require(getattr(self, key) >= 1, key, getattr(self, key), "must be at least 1.")
         for key in ("max_minutes", "watchdog_minutes"):
             minutes = getattr(self, key)
-            require(minutes is None or minutes > 0, key, minutes, "must be above 0.")
+            require(minutes is None or 0 < minutes <= 1e7, key, minutes, "must be above 0, and at most 10000000.")
         require(self.off_by_n >= 0, "off_by_n", self.off_by_n, "weights cannot be newer than the trainer's. Use 0.")
         batch = self.replay_buffer.batch_size
         require(batch is None or batch >= 1, "replay_buffer.batch_size", batch, "must be at least 1.")

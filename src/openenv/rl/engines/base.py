@@ -26,7 +26,6 @@ from openenv.rl.progress import OnProgress, TrainingProgress
 from openenv.rl.reports.best_checkpoint import BestCheckpoint
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.training.checkpoint import Checkpoints
-from openenv.rl.waiting.stacks import end_called_off
 from openenv.rl.waiting.waits import Place, Waits
 from openenv.rl.waiting.watch import Part
 
@@ -214,7 +213,6 @@ class BaseEngine(ABC):
             self.trainer.close()
         finally:
             self._generators.close()
-            end_called_off()
 
     def _opponents_in(self, environment: int) -> BaseGenerator | None:
         """What plays the other seats of an environment; None: it has players of its own."""

@@ -31,9 +31,6 @@ from openenv.rl.supervised_phase import pretrain_on, warm_start
 from openenv.rl.training.checkpoint import Checkpoints
 from openenv.rl.waiting.server_part import ServerPart
 
-_SERVER_PATIENCE_S = 45.0
-"""Of an environment's server: its code may hold the interpreter for long."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingEnvironment:
@@ -59,7 +56,7 @@ class TrainingEnvironment:
         fleet = self.served.fleet
         processes = [None] * len(self.served.base_urls) if fleet is None else fleet.servers
         return [
-            ServerPart(f"server {number} of {self.label}", url, process, patience_s=_SERVER_PATIENCE_S)
+            ServerPart(f"server {number} of {self.label}", url, process, patience_s=self.config.answers_within_s)
             for number, (url, process) in enumerate(zip(self.served.base_urls, processes, strict=True))
         ]
 

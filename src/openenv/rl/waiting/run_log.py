@@ -16,7 +16,7 @@ def logged_to_run(run_dir: Path, name: str) -> Iterator[None]:
 
     name: of the process, which each line has.
     """
-    handler = logging.FileHandler(run_dir / _NAME, encoding="utf-8", delay=True)
+    handler = logging.FileHandler(run_dir / _NAME, encoding="utf-8")
     handler.addFilter(_InProcess(name))
     handler.setFormatter(TextLines())
     logging.getLogger().addHandler(handler)

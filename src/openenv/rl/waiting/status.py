@@ -27,6 +27,8 @@ class PartStatus:
     """The address of its machine; empty: that of the driver."""
     silent_s: float = 0.0
     """Seconds since it has answered."""
+    answers: bool = True
+    """Whether it has answered since it was started: otherwise it begins, or has ended."""
     starts: int = 1
     """How often it was started."""
     waiting: int = 0

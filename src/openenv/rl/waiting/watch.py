@@ -1,6 +1,7 @@
 """Looks every few seconds at what a run waits for, reports it, and ends what is stuck."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
@@ -22,7 +23,9 @@ PATIENCE_S = 30.0
 """A process that does nothing but work for the run answers within so many seconds."""
 ASKED_WITHIN_S = 0.8 * PATIENCE_S
 """One that the watch has not reached for so long writes its stacks before it is ended."""
-_ENDING_S = 120.0
+_END_LIMIT_S = 10.0
+"""To end one: its machine may be gone."""
+_ENDING_S = 600.0
 """A run that is stuck has so long to end by itself. Then its process ends."""
 
 
@@ -93,34 +96,46 @@ class Watch:
         self._limit_s = limit_s
         self._on_status = on_status
         self._asked: dict[str, _Asked] = {}
+        self._stacks = Stacks(run_dir, "driver")
         self._tokens, self._looked_at = Counter[str](), time.monotonic()
-        self._ended, self._changed_at = -1, self._looked_at
+        self._ended, self._changed_at, self._woke_at = -1, self._looked_at, self._looked_at
 
     async def run(self) -> None:
-        """Look until cancelled. Raises Stuck."""
-        stacks = Stacks(self._run_dir, "driver")
+        """Look until cancelled. Raises Stuck: `close` is then due, within ten minutes."""
         try:
-            await self._watch(stacks)
+            await self._watch()
         except Stuck:
-            stacks.write_unless_called(_ENDING_S, end=True)  # `end_called_off` is for those what have ended the run
-            raise
-        except BaseException:
-            stacks.close()
+            self._stacks.write_unless_called(_ENDING_S, end=True)
             raise
         finally:
             for asked in self._asked.values():
                 asked.close()
 
-    async def _watch(self, stacks: Stacks) -> None:
+    def close(self) -> None:
+        """The run has ended: its process goes on, also after Stuck."""
+        self._stacks.close()
+
+    async def _watch(self) -> None:
         while True:
             if self._limit_s is not None:  # also if the event loop does not go on
-                stacks.write_unless_called(self._limit_s + _ENDING_S, end=True)
+                self._stacks.write_unless_called(self._limit_s)
+            self._leave_out_pause()
             status = self._look()
-            status.write(self._run_dir)
+            with contextlib.suppress(OSError):  # the next one may succeed; what the run cannot do without is written
+                status.write(self._run_dir)  # elsewhere, and has its error there
             self._on_status(status)
-            await self._end_silent(stacks)
-            await self._end_if_stuck(status, stacks)
+            await self._end_silent()
+            await self._end_if_stuck(status)
             await asyncio.sleep(_EVERY_S)
+
+    def _leave_out_pause(self) -> None:
+        """Time in which this process itself did nothing counts for no other: it was stopped, or its loop was busy."""
+        now = time.monotonic()
+        paused_s = max(0.0, now - self._woke_at - 2 * _EVERY_S)
+        self._changed_at += paused_s
+        for asked in self._asked.values():
+            asked.leave_out(paused_s)
+        self._woke_at = now
 
     def _look(self) -> RunStatus:
         """Ask all processes, and return what is known of them and of this one."""
@@ -134,7 +149,7 @@ class Watch:
         tokens = sum((Counter(one.tokens) for one in known), Counter(self._waits.tokens))
         took_s, before = max(1e-9, now - self._looked_at), self._tokens
         self._tokens, self._looked_at = tokens, now
-        ended = self._waits.num_ended + sum(one.num_ended for one in known)
+        ended = self._waits.num_ended + sum(one.num_ended for one in known) + tokens.total()
         if ended != self._ended:
             self._ended, self._changed_at = ended, now
         step, versions, steps_waiting = self._driver.position()
@@ -150,25 +165,25 @@ class Watch:
             events=list(self._waits.events),
         )
 
-    async def _end_silent(self, stacks: Stacks) -> None:
+    async def _end_silent(self) -> None:
         """End processes that do not answer."""
         silent = [asked for asked in self._asked.values() if asked.is_silent]
         if not silent:
             return
-        await self._write_stacks(stacks, f"no answer from {', '.join(asked.name for asked in silent)}")
+        await self._write_stacks(f"no answer from {', '.join(asked.name for asked in silent)}")
         for asked in silent:
             await asked.end()
 
-    async def _end_if_stuck(self, status: RunStatus, stacks: Stacks) -> None:
+    async def _end_if_stuck(self, status: RunStatus) -> None:
         if self._limit_s is None or time.monotonic() - self._changed_at < self._limit_s:
             return
         reason = f"nothing has arrived for {self._limit_s / 60:.0f} minutes"
-        await self._write_stacks(stacks, reason)
+        await self._write_stacks(reason)
         longest = "; ".join(map(str, status.all_waits[:3])) or "nothing is waited for"
-        raise Stuck(f"{reason}: {longest}. {stacks.path.parent} has the stacks of all processes")
+        raise Stuck(f"{reason}: {longest}. {self._stacks.path.parent} has the stacks of all processes")
 
-    async def _write_stacks(self, stacks: Stacks, reason: str) -> None:
-        stacks.write(reason)
+    async def _write_stacks(self, reason: str) -> None:
+        self._stacks.write(reason)
         answering = [asked for asked in self._asked.values() if asked.silent_s <= 2 * _EVERY_S]
         writing = [asyncio.ensure_future(asked.write_stacks(reason)) for asked in answering]
         if writing:
@@ -203,7 +218,13 @@ class _Asked:
         if self._asking is None:
             self._asking = asyncio.ensure_future(part.status())
         if self.status is not None:
-            self.status = replace(self.status, silent_s=self.silent_s, starts=self._starts)
+            answers = self._answered_at is not None
+            self.status = replace(self.status, silent_s=self.silent_s, starts=self._starts, answers=answers)
+
+    def leave_out(self, paused_s: float) -> None:
+        """Seconds in which it was not listened to."""
+        if self._answered_at is not None:
+            self._answered_at += paused_s
 
     def _receive(self, answer: "asyncio.Future[PartStatus]") -> None:
         if answer.cancelled() or answer.exception() is not None:
@@ -229,8 +250,12 @@ class _Asked:
         assert self.status is not None, "one that has never answered is not silent"
         silent_s, self._answered_at = self.silent_s, None
         self.close()
-        is_ended = await self._part.end(self.status)
-        then = "it is ended, and begins again" if is_ended else "the run has not started it, and does not end it"
+        try:
+            async with asyncio.timeout(_END_LIMIT_S):
+                is_ended = await self._part.end(self.status)
+            then = "it is ended, and begins again" if is_ended else "the run has not started it, and does not end it"
+        except Exception as error:  # noqa: BLE001  border: its machine may be gone, or it has just ended by itself
+            then = f"it could not be ended: {type(error).__name__}: {error}"
         log.warning("%s has not answered for %.0f s: %s", self.name, silent_s, then)
         self._waits.record(self.name, f"has not answered for {silent_s:.0f} s: {then}")
 

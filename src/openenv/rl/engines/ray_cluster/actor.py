@@ -63,6 +63,10 @@ class Actor:
             tokens=dict(self.waits.tokens),
         )
 
+    async def unwatched(self) -> None:
+        """It is asked no more."""
+        self._stacks.close()
+
     async def write_stacks(self, reason: str) -> None:
         """Add its stacks to its file in the run's folder."""
         self._stacks.write(reason)

@@ -113,7 +113,8 @@ class RayEngine(BaseEngine):
                 for number in range(len(self.environments))
             ]
         finally:
-            closing = (one.close.remote() for one in self.actors)
+            closing = [one.close.remote() for one in self.actors]
+            closing += [one.unwatched.remote() for one in (*self.actors, *self._replicas, *self.trainer.ranks)]
             with contextlib.suppress(TimeoutError):  # sessions of a lost worker end by themselves
                 async with asyncio.timeout(_CLOSING_S):
                     await asyncio.gather(*closing, return_exceptions=True)

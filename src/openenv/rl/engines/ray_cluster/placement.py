@@ -60,15 +60,17 @@ class Placement:
         log.info("engine: the cluster is asked for %s", _shown(_sum(bundles)))
         deadline = time.monotonic() + JOIN_LIMIT_S
         is_named = False
-        while not await asyncio.to_thread(group.wait, _POLL_S):
-            if time.monotonic() < deadline:
+        try:
+            while not await asyncio.to_thread(group.wait, _POLL_S):
+                free = cluster.available_resources()
+                if time.monotonic() > deadline:
+                    raise _too_small(bundles, free, f"{JOIN_LIMIT_S:.0f} s later has free")
                 if not is_named:
-                    free = cluster.available_resources()
                     log.warning("waiting %.0f s at most for machines: %s are free", JOIN_LIMIT_S, _of(bundles, free))
                     is_named = True
-                continue
+        except BaseException:
             remove_placement_group(group)
-            raise _too_small(bundles, cluster.available_resources(), f"{JOIN_LIMIT_S:.0f} s later has free")
+            raise
         return cls(config, group, on_gpus=on_gpus)
 
     def options(self, kind: Kind, number: int) -> dict[str, Any]:

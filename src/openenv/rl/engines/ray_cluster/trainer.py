@@ -62,7 +62,8 @@ class RayTrainer:
         self._checkpoints = checkpoints
         self._probe = probe
         self._placement: Placement
-        self._ranks: list[Any] = []
+        self.ranks: list[Any] = []
+        """The actors."""
         self._turn = asyncio.Lock()
         """The actors do one thing after another."""
         self._since_checkpoint: list[tuple[int, str, tuple[Any, ...]]] = []
@@ -79,16 +80,19 @@ class RayTrainer:
         self._loop, self._placement = asyncio.get_running_loop(), placement
         size = self._config.engine.trainer_ranks
         actor: Any = ray.remote(RankActor)
-        self._ranks = [
+        self.ranks = [
             actor.options(max_concurrency=MANY, **placement.options("rank", number)).remote(
                 rank_name(number), self._config, os.getcwd()
             )
             for number in range(size)
         ]
-        await ready(self._ranks, "the trainer")
-        async with asyncio.timeout(START_LIMIT_S):
-            meeting = await self._ranks[0].meeting.remote() if size > 1 else None
-            await asyncio.gather(*(one.join.remote(meeting, number, size) for number, one in enumerate(self._ranks)))
+        await ready(self.ranks, "the trainer")
+        try:
+            async with asyncio.timeout(START_LIMIT_S):
+                meeting = await self.ranks[0].meeting.remote() if size > 1 else None
+                await asyncio.gather(*(one.join.remote(meeting, number, size) for number, one in enumerate(self.ranks)))
+        except TimeoutError:
+            raise NotReady(f"the trainer has not loaded the model within {START_LIMIT_S:.0f} s") from None
 
     async def step(self, groups: Sequence[Group], progress: float) -> dict[str, float]:
         """As `training.trainer.Trainer.step`."""
@@ -143,13 +147,13 @@ class RayTrainer:
 
     def parts(self) -> list[ActorPart]:
         """The actors."""
-        return [ActorPart(rank_name(number), one) for number, one in enumerate(self._ranks)]
+        return [ActorPart(rank_name(number), one) for number, one in enumerate(self.ranks)]
 
     def close(self) -> None:
         """End the actors."""
-        for one in self._ranks:
+        for one in self.ranks:
             ray.kill(one)
-        self._ranks = []
+        self.ranks = []
 
     async def _all(self, method: str, *args: Any) -> Any:
         """Let all actors call a method, and return what the first has."""
@@ -162,11 +166,11 @@ class RayTrainer:
 
     async def _called(self, method: str, *args: Any) -> list[Any]:
         """What a method returns in each actor, with its number of batches trained on."""
-        return await _answers([one.call.remote(method, *args) for one in self._ranks])
+        return await _answers([one.call.remote(method, *args) for one in self.ranks])
 
     async def _weights(self, version: int) -> Published:
         """The weights of the actors, which stay in the memory of the first one's machine until they are needed."""
-        found = [one.weights.options(num_returns=3).remote(self._probe) for one in self._ranks]
+        found = [one.weights.options(num_returns=3).remote(self._probe) for one in self.ranks]
         versions = await _answers([known for known, _, _ in found])
         assert set(versions) == {version}, f"weights of versions {versions} after step {version}"
         _, measured, place = found[0]
