@@ -12,6 +12,7 @@ from ray.actor import ActorHandle
 
 from openenv.rl.config import ConfigError
 from openenv.rl.config_file import config_from_mapping
+from openenv.rl.engines.ray_cluster.cluster import connect
 from openenv.rl.engines.ray_cluster.engine import RayEngine
 from tests.rl.engines.runs import Run, config_of, reached, train
 
@@ -59,9 +60,10 @@ async def test_actors_that_end_change_nothing(embedded: Run, tmp_path: Path, cap
     gc.disable()
     try:
         assert await train(config, STEPS, disturb) == embedded
-        # the actors of the next cluster have the same ids, and one whose last handle seems to go is ended
+        connect(config.engine)  # its actors have the same ids, and one whose last handle seems to go is ended
         assert [one for one in gc.get_objects() if type(one) is ActorHandle] == []
     finally:
+        ray.shutdown()
         gc.enable()
     assert recoveries == [1]
     assert "rollout worker 1 has ended" in caplog.text

@@ -1,6 +1,7 @@
 """The Ray cluster of a run: one that runs already, or one that the run starts on this machine."""
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -41,6 +42,7 @@ def connect(config: EngineConfig) -> bool:
     is_first = not ray.is_initialized()
     wanted = config.num_actors
     if is_first:
+        gc.collect()  # Ray ends an actor when an old handle goes, of one with the same id in an earlier cluster
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to others
         if config.address:
             ray.init(address=config.address, logging_level=logging.ERROR)

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -178,7 +177,7 @@ class RayEngine(BaseEngine):
         """End the actors, and the cluster if the run has started it."""
         with contextlib.ExitStack() as stack:
             if self._owns_cluster:
-                stack.callback(_shut_down)
+                stack.callback(ray.shutdown)
             stack.callback(self._forget_actors)
             if self._placement is not None:
                 stack.callback(self._placement.close)
@@ -193,15 +192,6 @@ class RayEngine(BaseEngine):
     def _forget_actors(self) -> None:
         self.actors.clear()
         self._replicas.clear()
-
-
-def _shut_down() -> None:
-    """End the cluster, and let go of what is left of its actors.
-
-    The actors of the next cluster have the same ids. Ray would end one of them where an old handle goes later.
-    """
-    ray.shutdown()
-    gc.collect()
 
 
 class RayWorker:
