@@ -59,14 +59,14 @@ def test_a_folder_without_a_status_is_refused_with_the_reason(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("time_s", "expected"),
+    ("written_s_ago", "expected"),
     [
-        (NOW + 3600, ["part 3 waits for its server (40 times) since 31 s", "part 0 waits for generator 1 since 12 s"]),
-        (NOW - 100, ["its driver has reported nothing for "]),
+        (-3600.0, ["part 3 waits for its server (40 times) since 31 s", "part 0 waits for generator 1 since 12 s"]),
+        (100.0, ["its driver has reported nothing for "]),
     ],
 )
-def test_the_page_of_runs_has_the_longest_waits(tmp_path: Path, time_s: float, expected: list[str]) -> None:
-    status_of(make_run(tmp_path, "blackjack"), time_s)
+def test_the_page_of_runs_has_the_longest_waits(tmp_path: Path, written_s_ago: float, expected: list[str]) -> None:
+    status_of(make_run(tmp_path, "blackjack"), NOW - written_s_ago)
 
     (row,) = RunFolders(tmp_path).rows()
 
