@@ -33,6 +33,11 @@ def test_a_client_names_a_number(name, wrong):
         GenericEnvClient(URL, **{name: wrong})
 
 
+def test_a_pool_without_a_server_is_refused():
+    with pytest.raises(ValueError, match=r"base_url=\[\]: a pool has at least 1 server"):
+        SessionPool(GenericEnvClient, [], 2)
+
+
 @pytest.mark.parametrize(
     ("make", "name"),
     [

@@ -43,7 +43,10 @@ class SessionPool(Generic[ActT, ObsT]):
         check_type("num_sessions", num_sessions, Integral, "a number of sessions")
         if num_sessions < 1:
             raise ValueError(f"num_sessions={num_sessions}: a pool has at least 1 session")
+        check_type("base_url", base_url, (str, Sequence), "a text such as http://localhost:8000, or a list of several")
         servers = [base_url] if isinstance(base_url, str) else list(base_url)
+        if not servers:
+            raise ValueError("base_url=[]: a pool has at least 1 server")
         self._num_servers = min(len(servers), int(num_sessions))
         self._clients = [client_class(base_url=servers[index % len(servers)]) for index in range(num_sessions)]
         self._may_share = may_share
