@@ -107,7 +107,6 @@ NOT_RUN = {
     "python -m benchmarks.abuse": _MEASURES,
     "python -m benchmarks.traces.step": _MEASURES,
     "python -m benchmarks.chaos": _MEASURES,
-    "python -m benchmarks.engines": _MEASURES,
     "python -m benchmarks.rollouts --vllm .venv-vllm/bin/python": _MEASURES,
     "python -m benchmarks.generators --vllm .venv-vllm/bin/python": _MEASURES,
     "trackio show --project openenv": NotRun("it needs the extra trackio", "tests/rl/reports/test_trackers.py"),
