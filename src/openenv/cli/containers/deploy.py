@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import cast
 
 import typer
-import yaml
 
 from openenv.cli.containers.build import name_and_value
+from openenv.cli.containers.manifests import manifests_text
 from openenv.hosting.kubernetes.deployment import Replicas, deployment
 from openenv.hosting.kubernetes.gateway import Gateway
 from openenv.hosting.kubernetes.gateway_config import Proxy
@@ -79,24 +79,9 @@ def kubernetes(
     )
     number = Replicas(number=replicas, at_most=max_replicas, sessions=sessions_per_replica)
     manifests = deployment(settings, number, proxy)
-    text = yaml.dump_all(manifests, sort_keys=False, Dumper=_PlainDumper)
+    text = manifests_text(manifests)
     if output is None:
         typer.echo(text, nl=False)
     else:
         output.write_text(text, encoding="utf-8")
         typer.echo(f"written: {output}. Next: kubectl apply -f {output}")
-
-
-class _PlainDumper(yaml.SafeDumper):
-    """Writes a part that occurs twice twice, and a text of several lines as such: the others are hard to read."""
-
-    def ignore_aliases(self, data: object) -> bool:
-        """Called by the library."""
-        return True
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-
-_PlainDumper.add_representer(str, _text)

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import typer
-import yaml
 
 from openenv.cli.containers.build import name_and_value
+from openenv.cli.containers.manifests import manifests_text
 from openenv.cli.jobs.job_run import cluster_run, object_name, processors_for, require_for_cluster, write_job
 from openenv.formats.text_file import read_utf8
 from openenv.hosting.kubernetes.pods import PodSettings
@@ -78,20 +78,4 @@ def ray(
     )
     command = f"openenv train {CONFIG}/{_FILE} --resume"
     manifests = ray_job(pod, cluster, command, {_FILE: read_utf8(file)})
-    text = yaml.dump_all(manifests, sort_keys=False, Dumper=_BlockDumper)
-    write_job(text, output, "kubectl apply -f")
-
-
-class _BlockDumper(yaml.SafeDumper):
-    """Writes a part that occurs twice twice, and a text of several lines as these lines."""
-
-    def ignore_aliases(self, data: object) -> bool:
-        """Called by the library."""
-        return True
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-
-_BlockDumper.add_representer(str, _text)
+    write_job(manifests_text(manifests), output, "kubectl apply -f")
