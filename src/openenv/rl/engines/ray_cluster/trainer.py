@@ -112,7 +112,7 @@ class RayTrainer:
         async with self._turn:
             if self.published[version] is lost:  # and no other generator has missed them before
                 log.warning("the weights of version %d were lost with their machine", version)
-                await repeated(self._begin_again, self._restart)
+                await repeated(self._begin_again, self._named)
 
     async def save(self, progress: TrainingProgress) -> None:
         """As `TrainerRank.save`."""
@@ -181,13 +181,17 @@ class RayTrainer:
             return await repeated(work, self._restart)
 
     async def _restart(self, error: Exception) -> None:
-        """Start the actors again. Raises NotReady if groups were lost that were trained on since the checkpoint."""
+        """Start the actors again."""
+        await self._named(error)
+        await self._begin_again()
+
+    async def _named(self, error: Exception) -> None:
+        """Log an end. Raises NotReady if groups were lost that were trained on since the checkpoint."""
         if isinstance(error, ObjectLostError):
             reason = "groups that were trained on since the latest checkpoint were lost with their machine"
             raise NotReady(f"the trainer cannot repeat its steps: {reason}. Resume the run with --resume.") from error
         log.warning("a process of the trainer has ended, and all start again: %s", error)
         self._waits.record("the trainer", "has ended, and begins again")
-        await self._begin_again()
 
     async def _begin_again(self) -> None:
         """Start the actors, and repeat what came after the latest checkpoint: it may be one that was just written.
@@ -199,9 +203,7 @@ class RayTrainer:
         try:
             await self.start(self._placement)
         except NotReady as error:
-            if isinstance(
-                error.__cause__, RayActorError
-            ):  # on a machine of which Ray did not know yet that it has ended
+            if isinstance(error.__cause__, RayActorError):  # Ray did not know yet that its machine has ended
                 raise error.__cause__ from None
             raise
         self.num_recoveries += 1
