@@ -31,7 +31,8 @@ from openenv.rl.environments import serve_environment
 from openenv.rl.generators.base import BaseGenerator
 from openenv.rl.generators.of_run import RunGenerators
 from openenv.rl.models.chat import Chat, word_tokenizer
-from openenv.rl.models.language_model import WeightStore, tiny_model
+from openenv.rl.models.language_model import tiny_model
+from openenv.rl.models.weight_store import WeightStore
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.training.checkpoint import save_model
 

@@ -32,7 +32,8 @@ from openenv.rl.generators.vllm_process import VllmProcess
 from openenv.rl.generators.vllm_server import VllmGenerator
 from openenv.rl.generators.vllm_weights import AllWeights
 from openenv.rl.models.chat import Chat
-from openenv.rl.models.language_model import WeightStore, tiny_model
+from openenv.rl.models.language_model import tiny_model
+from openenv.rl.models.weight_store import WeightStore
 from openenv.rl.reports.results import read_rows
 from openenv.rl.setup import TrainingRun, setup_training
 from openenv.rl.training.checkpoint import save_model

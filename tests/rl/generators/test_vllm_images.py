@@ -14,8 +14,8 @@ from openenv.rl.algorithm.trajectory import Group, Trajectory
 from openenv.rl.config import ModelConfig
 from openenv.rl.generators.of_run import RunGenerators
 from openenv.rl.models.chat import Chat, word_tokenizer
-from openenv.rl.models.language_model import WeightStore
 from openenv.rl.models.sources.tiny_vision import tiny_image_reader, tiny_vision_model
+from openenv.rl.models.weight_store import WeightStore
 from openenv.rl.training.checkpoint import save_model
 from openenv.rl.training.trainer import ReferenceModel
 from openenv.text.content import image_part

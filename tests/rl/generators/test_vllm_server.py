@@ -26,9 +26,9 @@ from openenv.rl.generators.vllm_process import VllmProcess
 from openenv.rl.generators.vllm_server import VllmGenerator
 from openenv.rl.generators.vllm_weights import Adapters
 from openenv.rl.models.chat import Chat
-from openenv.rl.models.language_model import WeightStore
 from openenv.rl.models.lora import adapter_config, add_adapter
 from openenv.rl.models.reply_masks import allows
+from openenv.rl.models.weight_store import WeightStore
 from openenv.text.constraints import ReplyConstraint
 from tests.rl.generators.logprob_distance import distance
 from tests.rl.generators.vllm_stand_in import StandIn

@@ -17,7 +17,7 @@ from openenv.policies.prompts import PromptBuilder
 from openenv.rl.config import ConfigError
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.generators.past_weights import PastWeights
-from openenv.rl.models.language_model import WeightStore
+from openenv.rl.models.weight_store import WeightStore
 from openenv.rl.reports.results import read_rows
 from openenv.rl.rollouts.self_play import ALL_SEATS, SelfPlayPlayer
 from openenv.rl.run import run

@@ -14,7 +14,8 @@ from openenv.rl.engines.preparation import Prepared
 from openenv.rl.engines.trainer import EmbeddedTrainer
 from openenv.rl.generators.base import BaseGenerator
 from openenv.rl.generators.past_weights import PastWeights, past_weights
-from openenv.rl.models.language_model import WeightStore, copy_of
+from openenv.rl.models.language_model import copy_of
+from openenv.rl.models.weight_store import WeightStore
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.training.ranks import Ranks
 from openenv.rl.training.trainer import Trainer, make_reference

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 
 from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.engines.followers import Followers
-from openenv.rl.models.language_model import WeightStore
+from openenv.rl.models.weight_store import WeightStore
 from openenv.rl.progress import TrainingProgress
 from openenv.rl.reports.best_checkpoint import BestCheckpoint
 from openenv.rl.training.trainer_rank import TrainerRank

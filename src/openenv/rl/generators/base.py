@@ -20,8 +20,8 @@ from openenv.text.constraints import ReplyConstraint
 if TYPE_CHECKING:
     from openenv.rl.models.chat import Chat
     from openenv.rl.models.images import Images
-    from openenv.rl.models.language_model import WeightStore
     from openenv.rl.models.reply_masks import Mask
+    from openenv.rl.models.weight_store import WeightStore
 
 _MOST_KNOWN_TOKENS = 1 << 22  # of prompts and replies that are kept: some hundred megabytes
 

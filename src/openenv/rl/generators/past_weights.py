@@ -11,7 +11,7 @@ from torch import Tensor
 
 from openenv.formats.json_text import json_text
 from openenv.rl.config import Config
-from openenv.rl.models.language_model import WeightStore
+from openenv.rl.models.weight_store import WeightStore
 
 log = logging.getLogger(__name__)
 

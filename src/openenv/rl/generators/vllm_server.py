@@ -24,9 +24,9 @@ from openenv.rl.generators.reply_queue import Replies
 from openenv.rl.generators.vllm_weights import Delivery
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.images import Images
-from openenv.rl.models.language_model import Probe, WeightStore
 from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.rl.models.reply_masks import JSON_FORM
+from openenv.rl.models.weight_store import Probe, WeightStore
 from openenv.text.constraints import ReplyConstraint
 
 log = logging.getLogger(__name__)

@@ -33,6 +33,30 @@ def trained_weights(model: torch.nn.Module, *, kept: bool = True) -> dict[str, T
     return weights
 
 
+def saved_parts(model: torch.nn.Module, *, of_adapter: bool) -> dict[str, Any]:
+    """What is saved of a model, by its names: weights and buffers, tied ones once. of_adapter: its adapter's alone."""
+    all_names = dict(model.named_parameters(remove_duplicate=False))
+    once = dict(model.named_parameters())
+    return {
+        name: part
+        for name, part in model.state_dict().items()
+        if (once[name].requires_grad or not of_adapter if name in once else name not in all_names)
+    }
+
+
+def gathered(parts: Mapping[str, Any], *, kept: bool) -> dict[str, Any]:
+    """Tensors that the processes hold parts of, whole in the processor's memory. One at a time; all call it together.
+
+    kept: as in `trained_weights`.
+    """
+    tensors: dict[str, Any] = {}
+    for name, part in parts.items():
+        value = whole(part)
+        if kept:
+            tensors[name] = value.cpu()
+    return tensors
+
+
 @torch.no_grad()
 def load_weights(model: torch.nn.Module, saved: Mapping[str, Tensor]) -> None:
     """Load whole weights by their names into a model, of which this process may hold a part.

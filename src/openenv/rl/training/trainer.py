@@ -20,7 +20,7 @@ from openenv.rl.algorithm.schedules import decay, entropy_floor, entropy_weight,
 from openenv.rl.algorithm.step_budget import PolicyChange, StepBudget
 from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.config import Config, Precision
-from openenv.rl.models.divided_weights import is_sharded, like, whole
+from openenv.rl.models.divided_weights import gathered, is_sharded, like, saved_parts, whole
 from openenv.rl.models.language_model import autocast, moved, next_token_logits, without_dropout
 from openenv.rl.models.lora import adapter_disabled, has_adapter
 from openenv.rl.models.reply_masks import Mask, masked
@@ -211,26 +211,11 @@ class Trainer:
         """The weights by their names, for the first process to save; None where it holds all of them."""
         if not is_sharded(self.model):
             return None
-        all_names = dict(self.model.named_parameters(remove_duplicate=False))
-        once = dict(self.model.named_parameters())  # tied weights are saved once
-        is_adapter = has_adapter(self.model)
-        parts = {
-            name: part
-            for name, part in self.model.state_dict().items()
-            if (once[name].requires_grad or not is_adapter if name in once else name not in all_names)
-        }
-        return self._gathered(parts)
+        return self._gathered(saved_parts(self.model, of_adapter=has_adapter(self.model)))
 
     def _gathered(self, parts: dict[str, Any]) -> dict[str, Any]:
-        """What the processes hold parts of, on the processor of the first; empty in the others. One at a time."""
-        if self.ranks.size == 1:
-            return parts
-        gathered: dict[str, Any] = {}
-        for name, part in parts.items():
-            value = whole(part)
-            if self.ranks.is_first:
-                gathered[name] = value.cpu()
-        return gathered
+        """What the processes hold parts of, whole, in the first; empty in the others."""
+        return parts if self.ranks.size == 1 else gathered(parts, kept=self.ranks.is_first)
 
     def halve_step(self) -> None:
         """Let the next steps be half as long."""

@@ -28,10 +28,8 @@ from openenv.rl.generators.past_weights import past_weights
 from openenv.rl.generators.probe import Probe
 from openenv.rl.generators.vllm_server import VllmGenerator
 from openenv.rl.generators.vllm_weights import AllWeights
-from openenv.rl.models.language_model import (
-    WeightStore,
-    load_tokenizer,
-)
+from openenv.rl.models.language_model import load_tokenizer
+from openenv.rl.models.weight_store import WeightStore
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.starting_model import chat_with
 from openenv.rl.training.checkpoint import Checkpoints

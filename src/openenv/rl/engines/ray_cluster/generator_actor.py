@@ -16,8 +16,9 @@ from openenv.rl.generators.past_weights import past_weights
 from openenv.rl.generators.vllm_process import LOCALHOST
 from openenv.rl.generators.vllm_server import VllmGenerator
 from openenv.rl.models.images import Images
-from openenv.rl.models.language_model import WeightStore, copy_of
+from openenv.rl.models.language_model import copy_of
 from openenv.rl.models.prompt_tokens import TokenIds
+from openenv.rl.models.weight_store import WeightStore
 from openenv.rl.starting_model import StartingModel
 from openenv.rl.training.checkpoint import Checkpoints
 from openenv.text.constraints import ReplyConstraint
