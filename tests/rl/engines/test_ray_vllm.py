@@ -14,7 +14,7 @@ from tests.rl.engines.runs import config_of, reached, train
 
 pytestmark = [pytest.mark.vllm, pytest.mark.process]
 
-STEPS = 5
+STEPS = 7
 SETTINGS: dict[str, Any] = {
     "generator": {
         "name": "vllm",
@@ -37,6 +37,12 @@ async def test_servers_and_actors_that_end_change_nothing(tmp_path: Path, caplog
         await reached(engine, 3)
         servers.append(group_of(engine, 0))
         ray.kill(engine._replicas[0], no_restart=False)
+        await reached(engine, 5)
+        servers.append(group_of(engine, 0))
+        os.killpg(servers[2], signal.SIGSTOP)
+        while "generator 0 has not answered for" not in caplog.text:  # noqa: ASYNC110  the log alone has it
+            await asyncio.sleep(0.1)
+        os.killpg(servers[2], signal.SIGCONT)  # what is stopped cannot end
 
     alone = await train(config_of(tmp_path, "embedded", SETTINGS, parts=2), STEPS)
     config = config_of(tmp_path, "ray", SETTINGS, parts=2)

@@ -21,6 +21,7 @@ from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.rl.models.weight_store import WeightStore
 from openenv.rl.starting_model import StartingModel
 from openenv.rl.training.checkpoint import Checkpoints
+from openenv.rl.waiting.status import PartStatus
 from openenv.text.constraints import ReplyConstraint
 
 
@@ -75,6 +76,12 @@ class GeneratorActor(Actor):
             return None
         run_async_safely(self._generator.load_newest())
         return VllmServer(*self._generator.place)
+
+    async def status(self) -> PartStatus:
+        """As `Actor.status`. vLLM answers too, if it is there: one that hangs is ended with this process."""
+        for server in self._generators.parts():
+            await server.status()
+        return await super().status()
 
     async def close(self) -> None:
         """End vLLM, and keep its output."""
