@@ -13,11 +13,20 @@ ToolChoice = Literal["auto", "none", "required"]
 class RequestRefused(OpenEnvError):
     """A request that is not answered. The program receives its API's error with the status and the reason."""
 
-    def __init__(self, message: str, *, status: int = 400, field_name: str | None = None) -> None:
-        """field_name: that of the request at fault, such as temperature."""
+    def __init__(
+        self, message: str, *, status: int = 400, field_name: str | None = None, code: str | None = None
+    ) -> None:
+        """Set what the program receives.
+
+        Args:
+            status: of the HTTP response, from 400.
+            field_name: that of the request at fault, such as temperature.
+            code: OpenAI's, which programs compare, such as context_length_exceeded.
+        """
         super().__init__(message)
         self.status = status
         self.field_name = field_name
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +40,9 @@ class ModelRequest:
     """Functions: `name`, `description` and `parameters`, a JSON schema."""
     tool_choice: ToolChoice = "auto"
     named_tool: str | None = None
-    """The one that has to be called; None where the model chooses among them."""
+    """The one that has to be called, where `tool_choice` is required; None where the model chooses among them."""
+    allows_parallel_calls: bool = True
+    """Whether a reply may call several tools."""
     reply_schema: Mapping[str, Any] | None = None
     """The JSON schema of the reply; None for any text."""
     num_replies: int = 1
@@ -64,6 +75,8 @@ class ModelReply:
     reasoning: str = ""
     tool_calls: tuple[CalledTool, ...] = ()
     end: EndReason = "stop"
+    stopped_by: str | None = None
+    """The text of the request's `stop` that ended the reply; None where the model ended it itself."""
     num_tokens: int = 0
     logprobs: tuple[tuple[str, float], ...] | None = None
     """Text and natural log-probability of each token; None where the request does not want them."""
