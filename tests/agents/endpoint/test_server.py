@@ -266,12 +266,3 @@ async def test_no_key_is_logged(endpoint, key, model, caplog):
 
     assert any("did not answer" in line for line in lines)
     assert not any(key in line for line in lines)
-
-
-async def test_a_websocket_is_refused(endpoint, key):
-    headers = {
-        "connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
-        "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==", "authorization": f"Bearer {key}",
-    }  # fmt: skip
-    async with httpx.AsyncClient() as http:
-        assert (await http.get(f"{endpoint.base_url}/v1/responses", headers=headers)).status_code in (403, 404)

@@ -1,7 +1,7 @@
 """OpenAI's Responses: `POST /v1/responses`."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from openenv.agents.endpoint.chat import plain_tool_choice
@@ -33,6 +33,7 @@ from openenv.agents.endpoint.requests import (
 _LOGPROBS = "message.output_text.logprobs"
 _ROLES = ("system", "developer", "user", "assistant")
 _ITEMS = ("message", "function_call", "function_call_output", "reasoning")
+_REPLY_ORDER = ("reasoning", "message", "function_call")
 _IGNORED_INCLUDES = ("reasoning.encrypted_content",)
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 _USAGE_DETAILS = {
@@ -143,53 +144,44 @@ def _messages(fields: Fields) -> Iterator[Message]:
     if isinstance(fields.values.get("input"), str):
         yield {"role": "user", "content": fields.required_text("input")}
         return
-    reply = _Reply()
     items = fields.objects("input")
     if not items:
         fields.refuse("input", "is missing or empty: give a text or a list of items")
+    reply: list[tuple[str, Fields]] = []
     for item in items:
         kind = item.choice("type", _ITEMS) if item.values.get("type") is not None else "message"
-        if (kind == "message" and item.choice("role", _ROLES) != "assistant") or kind == "function_call_output":
-            yield from reply.taken()
+        if kind == "function_call_output" or (kind == "message" and item.choice("role", _ROLES) != "assistant"):
+            yield from _reply(reply)
+            reply = []
             yield _message(item) if kind == "message" else _result(item)
-        else:
-            if not reply.takes(kind):
-                yield from reply.taken()
-            reply.add(kind, item)
-    yield from reply.taken()
+            continue
+        if reply and not _continues(reply[-1][0], kind):
+            yield from _reply(reply)
+            reply = []
+        reply.append((kind, item))
+    yield from _reply(reply)
 
 
-class _Reply:
-    """A reply of the assistant that is put together from its items: thinking, then what it says, then its calls."""
+def _continues(last: str, kind: str) -> bool:
+    """Whether an item can belong to the same reply as the last one: thinking, then one message, then calls."""
+    rank, last_rank = _REPLY_ORDER.index(kind), _REPLY_ORDER.index(last)
+    return rank > last_rank or (rank == last_rank and kind != "message")
 
-    _ORDER = ("reasoning", "message", "function_call")
 
-    def __init__(self) -> None:
-        self._stage = -1
-        self._reasoning, self._content, self._calls = "", "", list[dict[str, Any]]()
-
-    def takes(self, kind: str) -> bool:
-        """Whether an item can belong to the same reply as those before."""
-        stage = self._ORDER.index(kind)
-        return stage > self._stage or (stage == self._stage and kind != "message")
-
-    def add(self, kind: str, item: Fields) -> None:
-        """Add an item."""
-        self._stage = self._ORDER.index(kind)
+def _reply(items: Sequence[tuple[str, Fields]]) -> Iterator[Message]:
+    """The message of a reply, if it has items."""
+    content, reasoning, calls = "", "", []
+    for kind, item in items:
         if kind == "reasoning":
             parts = item.objects("content") or item.objects("summary")
-            self._reasoning += "\n".join(part.required_text("text") for part in parts)
+            reasoning += "\n".join(part.required_text("text") for part in parts)
         elif kind == "message":
-            self._content = str(item.content("content", _said, ""))
+            content = str(item.content("content", _said, ""))
         else:
             call_id, name = item.required_text("call_id"), item.required_text("name")
-            self._calls.append(function_call(CalledTool(call_id, name, item.required_text("arguments"))))
-
-    def taken(self) -> Iterator[Message]:
-        """The message, if there is one, after which the next begins."""
-        if self._stage >= 0:
-            yield assistant_message(self._content, self._reasoning, self._calls)
-        self.__init__()  # type: ignore[misc]
+            calls.append(function_call(CalledTool(call_id, name, item.required_text("arguments"))))
+    if items:
+        yield assistant_message(content, reasoning, calls)
 
 
 def _message(item: Fields) -> Message:

@@ -17,7 +17,6 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
-from starlette.websockets import WebSocketClose
 
 from openenv.agents.endpoint.chat import ChatCall
 from openenv.agents.endpoint.dialect import DEFAULT_MODEL, Call, Memory
@@ -25,9 +24,6 @@ from openenv.agents.endpoint.fields import Fields
 from openenv.agents.endpoint.messages import MessagesCall
 from openenv.agents.endpoint.requests import AnswersRequests, ModelAnswer, ModelRequest, RequestRefused
 from openenv.agents.endpoint.responses import ResponsesCall
-from openenv.core.env_server.config import ServerConfig
-from openenv.core.env_server.http.any_uvicorn import use_own_connections
-from openenv.core.utils import check_type
 from openenv.core.wire.json_codec import write_json
 
 log = logging.getLogger(__name__)
@@ -105,7 +101,6 @@ class Endpoint:
             keep_alive_s: between two comments of a stream that waits for its answer.
             answer_timeout_s: after which a call of the model is cancelled, and the program receives an error.
         """
-        check_type("max_body_mb", max_body_mb, (int, float), "megabytes above 0")
         self._host, self._port = host, port
         self._max_body_bytes = int(max_body_mb * 1_000_000)
         self._keep_alive_s = keep_alive_s
@@ -123,11 +118,10 @@ class Endpoint:
         host, port = listener.getsockname()[:2]
         self._base_url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         settings = uvicorn.Config(
-            self, log_level="warning", log_config=None, access_log=False,  # whose lines would have keys in paths
-            lifespan="off", timeout_keep_alive=_IDLE_CONNECTION_S, timeout_graceful_shutdown=1, backlog=_BACKLOG,
+            self, log_level="warning", log_config=None, lifespan="off", ws="none", proxy_headers=False,
+            access_log=False,  # whose lines would have keys in paths
+            backlog=_BACKLOG, timeout_keep_alive=_IDLE_CONNECTION_S, timeout_graceful_shutdown=1,
         )  # fmt: skip
-        settings.load()
-        use_own_connections(settings, ServerConfig(busy_poll=False))
         self._server = uvicorn.Server(settings)
         self._thread = threading.Thread(
             target=_serve, args=(self._server, listener), name="endpoint of models", daemon=True
@@ -181,9 +175,6 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI application."""
-        if scope["type"] != "http":
-            await WebSocketClose()(scope, receive, send)
-            return
         headers = Headers(scope=scope)
         key, path = _key_and_path(scope["path"], headers)
         is_anthropic = path.startswith("/v1/messages") or "anthropic-version" in headers
