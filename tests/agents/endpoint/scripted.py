@@ -8,7 +8,7 @@ from openenv.agents.endpoint.requests import CalledTool, ModelAnswer, ModelReply
 
 
 class ScriptedModel:
-    """Its answers are taken from the front; without one it says hello."""
+    """Its answers are taken from the front; without one it replies hello."""
 
     def __init__(self) -> None:
         self.requests: list[ModelRequest] = []

@@ -133,8 +133,8 @@ async def test_n_replies_are_n_choices(openai_client, model):
 
     assert [(choice.index, choice.message.content) for choice in completion.choices] == [(0, "one"), (1, "two")]
     assert completion.usage.completion_tokens == 3
-    said = [(c.choices[0].index, c.choices[0].delta.content) for c in chunks if c.choices[0].delta.content]
-    assert said == [(0, "one"), (1, "two")]
+    contents = [(c.choices[0].index, c.choices[0].delta.content) for c in chunks if c.choices[0].delta.content]
+    assert contents == [(0, "one"), (1, "two")]
 
 
 async def test_logprobs_are_those_of_the_tokens(openai_client, model):

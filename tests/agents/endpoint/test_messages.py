@@ -41,7 +41,7 @@ async def test_the_answer_has_text_thinking_end_and_usage(anthropic_client, mode
 async def test_the_end_of_a_reply_has_anthropics_name(anthropic_client, model, fields, reason, sequence):
     model.reply("a", **fields)
 
-    message = await ask(anthropic_client, stop_sequences=["END"], temperature=0.5, top_k=3)
+    message = await ask(anthropic_client, stop_sequences=["END"], extra_body={"temperature": 0.5, "top_k": 3})
 
     assert (message.stop_reason, message.stop_sequence) == (reason, sequence)
     assert (model.request.stop, model.request.sampling) == (("END",), {"temperature": 0.5, "top_k": 3})

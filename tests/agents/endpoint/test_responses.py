@@ -89,10 +89,10 @@ async def test_previous_response_id_goes_on_with_the_conversation_without_its_in
     first = await ask(openai_client, input="one", instructions="be brief")
     second = await ask(openai_client, input="two", previous_response_id=first.id)
     await ask(openai_client, input="three", previous_response_id=second.id)
-    said = [message["content"] for message in model.request.messages]
+    contents = [message["content"] for message in model.request.messages]
     await ask(openai_client, input="other", previous_response_id=first.id)
 
-    assert said == ["one", "hello", "two", "hello", "three"]
+    assert contents == ["one", "hello", "two", "hello", "three"]
     assert [message["content"] for message in model.request.messages] == ["one", "hello", "other"]
 
 

@@ -64,11 +64,11 @@ async def test_each_key_calls_its_own_model(endpoint, openai_client, model):
     other.reply("other")
     others = openai_client.with_options(api_key=endpoint.open(other))
 
-    said = [
+    contents = [
         (await client.chat.completions.create(**CHAT)).choices[0].message.content for client in (openai_client, others)
     ]
 
-    assert said == ["hello", "other"]
+    assert contents == ["hello", "other"]
     assert (len(model.requests), len(other.requests)) == (1, 1)
 
 

@@ -125,7 +125,9 @@ class ResponsesCall(Call):
     def events(self, response: dict[str, Any]) -> Iterator[bytes]:
         """The begin of the response, each item of its output, and its end."""
         begun = {**response, "status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
-        events = [{"type": "response.created", "response": begun}, {"type": "response.in_progress", "response": begun}]
+        events: list[dict[str, Any]] = [
+            {"type": f"response.{kind}", "response": begun} for kind in ("created", "in_progress")
+        ]
         for place, item in enumerate(response["output"]):
             events += _item_events(place, item)
         events.append({"type": f"response.{response['status']}", "response": response})
@@ -242,6 +244,7 @@ def _items(reply: ModelReply, status: str) -> Iterator[dict[str, Any]]:
 
 def _item_events(place: int, item: dict[str, Any]) -> list[dict[str, Any]]:
     """An item's begin, its text or arguments, and its end."""
+    begun: dict[str, Any]
     at = {"item_id": item["id"], "output_index": place}
     if item["type"] == "function_call":
         begun, name, arguments = {"arguments": ""}, "response.function_call_arguments", item["arguments"]
