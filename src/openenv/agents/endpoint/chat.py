@@ -1,6 +1,5 @@
 """Chat Completions: `POST /v1/chat/completions`."""
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +15,7 @@ from openenv.agents.endpoint.dialect import (
     new_id,
     sampling_of,
     schema_of,
+    time_s,
     token_logprobs,
 )
 from openenv.agents.endpoint.fields import Fields, Part, image_part, text_part
@@ -64,7 +64,7 @@ class ChatCall(Call):
         return {
             "id": new_id("chatcmpl-"),
             "object": "chat.completion",
-            "created": int(time.time()),
+            "created": time_s(),
             "model": self.model,
             "choices": [_choice(place, reply) for place, reply in enumerate(answer.replies)],
             "usage": {

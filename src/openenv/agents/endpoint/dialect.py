@@ -1,5 +1,6 @@
 """What the APIs have in common: a call that is read from a request, and written as a response or as its events."""
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -78,6 +79,11 @@ def event(data: Any, name: str | None = None) -> bytes:
 def new_id(prefix: str) -> str:
     """An id that nothing else has."""
     return prefix + token_hex(12)
+
+
+def time_s() -> int:
+    """The time of a response, in seconds since 1970."""
+    return int(time.time())
 
 
 def assistant_message(content: str, reasoning: str, calls: Sequence[Mapping[str, Any]]) -> Message:

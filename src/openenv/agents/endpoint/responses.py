@@ -1,6 +1,5 @@
 """OpenAI's Responses: `POST /v1/responses`."""
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from openenv.agents.endpoint.dialect import (
     new_id,
     sampling_of,
     schema_of,
+    time_s,
     token_logprobs,
 )
 from openenv.agents.endpoint.fields import Fields, Part, image_part, text_part
@@ -114,7 +114,7 @@ class ResponsesCall(Call):
         return {
             "id": response_id,
             "object": "response",
-            "created_at": int(time.time()),
+            "created_at": time_s(),
             "model": self.model,
             "error": None,
             "parallel_tool_calls": self._parallel,
