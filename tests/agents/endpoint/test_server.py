@@ -1,6 +1,7 @@
 """The endpoint as a server: keys, errors, limits, programs that leave, and many programs at once."""
 
 import asyncio
+import json
 import logging
 
 import anthropic
@@ -8,6 +9,7 @@ import httpx
 import openai
 import pytest
 
+from openenv.agents.endpoint.application import Application, Episode, hash_of
 from openenv.agents.endpoint.requests import ModelAnswer, RequestRefused
 from openenv.agents.endpoint.server import Endpoint
 from tests.agents.endpoint.scripted import ScriptedModel
@@ -95,6 +97,26 @@ async def test_closing_a_key_ends_its_running_calls_with_an_error(endpoint, key,
     with pytest.raises(openai.AuthenticationError, match="its episode has ended"):
         await running
     await asyncio.wait_for(model.is_cancelled.wait(), 10)
+
+
+async def test_a_key_that_is_closed_while_a_request_arrives_starts_no_call(model):
+    episode = Episode(model, asyncio.get_running_loop())
+    application = Application({hash_of("k"): episode}, max_body_bytes=1000, keep_alive_s=5, answer_timeout_s=60)
+    sent = []
+
+    async def receive():
+        if episode.is_closed:
+            await asyncio.Event().wait()
+        episode.close()
+        return {"type": "http.request", "body": json.dumps(CHAT).encode()}
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": PATHS[0], "headers": [(b"x-api-key", b"k")]}
+    await asyncio.wait_for(application(scope, receive, send), 10)
+
+    assert (sent[0]["status"], model.requests) == (401, [])
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -192,12 +214,13 @@ async def test_errors_of_http_have_the_form_of_the_api(http):
         await http.post("/v1/embeddings", json={}),
         await http.get("/v1/chat/completions"),
         await http.post("/v1/complete", json={}, headers={"anthropic-version": "2023-06-01"}),
+        await http.post("/v1/messages/count_tokens", json={}),
     ]
 
-    assert [case.status_code for case in cases] == [400, 400, 400, 404, 404, 404]
+    assert [case.status_code for case in cases] == [400, 400, 400, 404, 404, 404, 404]
     assert ["not JSON" in message_of(case) for case in cases[:3]] == [True, False, True]
     assert message_of(cases[1]) == "body: a list is given: give an object"
-    assert [case.json().get("type") for case in cases] == [None, None, "error", None, None, "error"]
+    assert [case.json().get("type") for case in cases] == [None, None, "error", None, None, "error", "error"]
     assert cases[3].json()["error"]["code"] == "unknown_url"
     assert "/v1/messages" in message_of(cases[3])
 

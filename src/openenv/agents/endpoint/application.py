@@ -52,11 +52,16 @@ class Episode:
     is_closed: bool = False
 
     def start(self, request: ModelRequest) -> Future[ModelAnswer]:
-        """Start a call of the model. Cancelling the future cancels the call, from any thread."""
+        """Start a call of the model. Cancelling the future cancels the call, from any thread.
+
+        Raises RequestRefused after the end.
+        """
+        if self.is_closed:  # since the request began to arrive
+            raise _ended()
         answering = asyncio.run_coroutine_threadsafe(self.model.answer(request), self.loop)
         self.running.add(answering)
         answering.add_done_callback(self.running.discard)
-        if self.is_closed:  # since the request came
+        if self.is_closed:  # in another thread, meanwhile
             answering.cancel()
         return answering
 
