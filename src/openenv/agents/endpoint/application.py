@@ -5,7 +5,7 @@ import hashlib
 import logging
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -20,6 +20,7 @@ from openenv.agents.endpoint.fields import Fields
 from openenv.agents.endpoint.messages import MessagesCall
 from openenv.agents.endpoint.requests import AnswersRequests, ModelAnswer, ModelRequest, RequestRefused
 from openenv.agents.endpoint.responses import ResponsesCall
+from openenv.agents.endpoint.tools import ServesTools, mcp_answer
 from openenv.core.wire.json_codec import write_json
 
 log = logging.getLogger(__name__)
@@ -29,6 +30,9 @@ _CALLS: dict[str, type[Call]] = {
     "/v1/responses": ResponsesCall,
     "/v1/messages": MessagesCall,
 }
+_TOOLS = "/mcp"
+_RETRIES = "x-stainless-retry-count"
+"""The header in which OpenAI's and Anthropic's clients count how often they have sent a request before."""
 _STREAM_HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
 _MODELS = {
     "object": "list", "has_more": False, "first_id": DEFAULT_MODEL, "last_id": DEFAULT_MODEL,
@@ -47,6 +51,7 @@ class Episode:
     model: AnswersRequests
     loop: asyncio.AbstractEventLoop
     """Where the model's coroutines run."""
+    tools: ServesTools | None = None
     memory: Memory = field(default_factory=Memory)
     running: set[Future[ModelAnswer]] = field(default_factory=set)
     is_closed: bool = False
@@ -109,12 +114,18 @@ class Application:
         if method == "GET" and path == "/v1/models":
             await _json(_MODELS)(scope, receive, send)
             return
+        if path == _TOOLS and episode.tools is not None:
+            body = await _body(headers, receive, self._max_body_bytes) if method == "POST" else None
+            await (await _tools_response(episode.tools, episode.loop, body))(scope, receive, send)
+            return
         if method != "POST" or path not in _CALLS:
             posts = ", ".join(_CALLS)
             reason = f"{method} {path[:200]} is not served: the endpoint has POST {posts}, and GET /v1/models"
             raise RequestRefused(reason, status=404, code="unknown_url")
         body = await _body(headers, receive, self._max_body_bytes)
         call = _CALLS[path](Fields(_parsed(body)), episode.memory)
+        if headers.get(_RETRIES, "0") != "0":
+            call.request = replace(call.request, is_retry=True)
         if not call.is_streamed:
             response = await self._response(call, episode, receive, None)
             await _json(response)(scope, receive, send)
@@ -241,6 +252,15 @@ async def _disconnected(receive: Receive) -> None:
     """Return when the program closes its connection."""
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+async def _tools_response(tools: ServesTools, loop: asyncio.AbstractEventLoop, body: bytes | None) -> Response:
+    """The answer to a message of MCP. There are no events, and no session of MCP's own, which other methods ask for."""
+    if body is None:
+        return Response(status_code=405, headers={"allow": "POST"})
+    answering = asyncio.run_coroutine_threadsafe(mcp_answer(tools, _parsed(body)), loop)
+    answer = await asyncio.wrap_future(answering)
+    return Response(status_code=202) if answer is None else _json(answer)
 
 
 def _ended() -> RequestRefused:

@@ -54,6 +54,9 @@ class ModelRequest:
     """What the program asks of the draws, by the name in Chat Completions: temperature, top_p, top_k, min_p,
     presence_penalty, frequency_penalty, seed. Only what it has given."""
     wants_logprobs: bool = False
+    is_retry: bool = False
+    """Whether the client repeats a call whose answer has not reached it (the header `x-stainless-retry-count` of the
+    clients of OpenAI and Anthropic)."""
 
 
 @dataclass(frozen=True, slots=True)

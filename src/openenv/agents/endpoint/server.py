@@ -10,6 +10,7 @@ import uvicorn
 
 from openenv.agents.endpoint.application import Application, Episode, hash_of
 from openenv.agents.endpoint.requests import AnswersRequests
+from openenv.agents.endpoint.tools import ServesTools
 
 _BACKLOG = 2048
 _IDLE_CONNECTION_S = 120
@@ -105,10 +106,13 @@ class Endpoint:
             "ANTHROPIC_API_KEY": key,
         }
 
-    def open(self, model: AnswersRequests) -> str:
-        """A new key, whose calls `model` answers in the running event loop until `close`."""
+    def open(self, model: AnswersRequests, tools: ServesTools | None = None) -> str:
+        """A new key, whose calls `model` answers in the running event loop until `close`.
+
+        tools: the functions of the episode, which are served by MCP at /mcp.
+        """
         key = f"sk-{secrets.token_urlsafe(32)}"
-        self._episodes[hash_of(key)] = Episode(model, asyncio.get_running_loop())
+        self._episodes[hash_of(key)] = Episode(model, asyncio.get_running_loop(), tools)
         return key
 
     def close(self, key: str) -> None:
