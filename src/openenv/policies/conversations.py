@@ -55,6 +55,8 @@ class ReplyRequest:
     messages: list[ChatMessage]
     constraint: ReplyConstraint | None = None
     """What the reply may be; None: anything."""
+    token_ids: tuple[int, ...] | None = None
+    """The tokens of the prompt, if they are known: the messages then have its images alone."""
 
 
 class Conversations:

@@ -91,8 +91,9 @@ class BaseGenerator(ABC):
         """
 
         def answer(requests: Sequence[ReplyRequest], streams: Sequence[random.Random]) -> list[Segment]:
-            messages = [request.messages for request in requests]
-            return self.answer(messages, streams, chat, [request.constraint for request in requests])
+            prompts = [prompt_of(request, chat) for request in requests]
+            images = [chat.images(request.messages) for request in requests]
+            return self._answer(prompts, streams, images, [request.constraint for request in requests])
 
         yield ReplyQueue(answer, executor)
 
@@ -124,6 +125,15 @@ class BaseGenerator(ABC):
         """
         prompts = [chat.prompt(messages) for messages in conversations]
         images = [chat.images(messages) for messages in conversations]
+        return self._answer(prompts, streams, images, constraints)
+
+    def _answer(
+        self,
+        prompts: Sequence[TokenIds],
+        streams: Sequence[random.Random],
+        images: "Sequence[Images]",
+        constraints: Sequence[ReplyConstraint | None],
+    ) -> list[Segment]:
         if self.temperature == 0:
             return self._answer_once(prompts, streams, images, constraints)
         return self.generate(prompts, streams, images, constraints)
@@ -206,3 +216,8 @@ class BaseGenerator(ABC):
             images=images,
             masks=(None,) * shown + tuple(masks) if any(masks) else (),
         )
+
+
+def prompt_of(request: ReplyRequest, chat: "Chat") -> TokenIds:
+    """The tokens of a request's prompt."""
+    return chat.prompt(request.messages) if request.token_ids is None else request.token_ids

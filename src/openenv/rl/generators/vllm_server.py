@@ -18,7 +18,7 @@ from openenv.core.net.http_clients import async_http_client
 from openenv.core.utils import run_async_safely
 from openenv.policies.conversations import ReplyRequest
 from openenv.rl.algorithm.segment import Segment
-from openenv.rl.generators.base import BaseGenerator
+from openenv.rl.generators.base import BaseGenerator, prompt_of
 from openenv.rl.generators.probe import GeneratorDisagrees
 from openenv.rl.generators.reply_queue import Replies
 from openenv.rl.generators.vllm_weights import Delivery
@@ -264,7 +264,7 @@ class _ConcurrentReplies:
 
     async def answer(self, request: ReplyRequest, stream: random.Random) -> Segment:
         """As `Replies.answer`."""
-        prompt, images = self._chat.prompt(request.messages), self._chat.images(request.messages)
+        prompt, images = prompt_of(request, self._chat), self._chat.images(request.messages)
         await self._generator.load_newest()
         return await self._generator.sample(
             self._http, request.episode, prompt, stream.getrandbits(31), images, request.constraint

@@ -1,10 +1,11 @@
 """Turns messages into token ids with a tokenizer's chat template, and makes the tokenizer of a tiny model."""
 
+import copy
 import hashlib
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from tokenizers import Tokenizer
 from tokenizers.decoders import WordPiece as WordPieceDecoder
@@ -73,6 +74,7 @@ class Chat:
         if image_reader is not None:
             self.image_ids = (tokenizer.convert_tokens_to_ids(image_reader.image_token),)
         self.tools = tools
+        self._enable_thinking = enable_thinking
         self.template = ChatTemplate(tokenizer, enable_thinking=enable_thinking, tools=tools)
         self._patterns = _Patterns(tokenizer)
         self.end_id = self._end_id(end_ids)
@@ -105,6 +107,36 @@ class Chat:
         with self._lock:
             ids: TokenIds = _cached(self._prompts, tuple(map(_key, messages)), lambda: self._assembled(messages))
         return ids
+
+    def continued(self, before: TokenIds, messages: Sequence[ChatMessage], reply: int) -> TokenIds:
+        """The token ids of a prompt that continues a captured conversation, which stays what it is.
+
+        What the template would change in earlier turns, such as their thinking, is not changed.
+
+        Args:
+            before: the ids of the conversation, with its last reply.
+            messages: all of the prompt.
+            reply: the number of that reply among them.
+
+        Raises:
+            ChatTemplateError: if the template cannot render the messages, or leaves the reply out.
+        """
+        with self._lock:
+            marks = Marks()
+            shown = [self._marked(message, marks) for message in messages]
+            place = marks.add("")
+            shown[reply] = {"role": "assistant", "content": place}
+            _, found, text = self._rendered(shown, messages, marks).partition(place)
+            if not found:
+                raise ChatTemplateError("the chat template leaves a reply out that the conversation continues.")
+            return self._prompt_tokens(before).of(text, marks)
+
+    def with_tools(self, tools: Sequence[Mapping[str, Any]]) -> Self:
+        """The same with other tools. Raises ChatTemplateError if the template does not render them."""
+        other = copy.copy(self)
+        other.template = ChatTemplate(self.tokenizer, enable_thinking=self._enable_thinking, tools=tools)
+        other.tools, other._prompts = tools, {}
+        return other
 
     def fits(self, max_tokens: int) -> Callable[[Sequence[ChatMessage]], bool]:
         """Whether a prompt has at most `max_tokens` tokens, as a function of its messages."""
@@ -147,15 +179,21 @@ class Chat:
     def _assembled(self, messages: Sequence[ChatMessage]) -> TokenIds:
         marks = Marks()
         shown = [self._marked(message, marks) for message in messages]
+        return self._prompt_tokens().of(self._rendered(shown, messages, marks), marks)
+
+    def _rendered(self, shown: Sequence[Mapping[str, Any]], messages: Sequence[ChatMessage], marks: Marks) -> str:
         tools = [marks.without(self._patterns.control, tool) for tool in self.tools]
-        text = self._with_image_tokens(self.template.render(shown, tools), self.images(messages))
+        return self._with_image_tokens(self.template.render(shown, tools), self.images(messages))
+
+    def _prompt_tokens(self, before: TokenIds = ()) -> PromptTokens:
         return PromptTokens(
             encode=lambda piece: _cached(self._encoded, piece, lambda: self.encode(piece)),
             decode=self.tokenizer.decode,
             end_ids=self.end_ids,
             generation_prompt=self.template.generation_prompt,
             gap=self.template.gap,
-        ).of(text, marks)
+            before=before,
+        )
 
     def _marked(self, message: ChatMessage, marks: Marks) -> dict[str, Any]:
         """The message as the template sees it: marks stand for sampled replies and for control strings."""
@@ -243,7 +281,7 @@ def _cached(known: dict[Any, Any], key: Any, make: Any) -> Any:
 
 def _key(message: ChatMessage) -> Any:
     content, role = message["content"], message["role"]
-    if isinstance(content, str) and role != "tool":
+    if isinstance(content, str) and role != "tool" and "tool_calls" not in message:
         return role, content, message.get("token_ids")
     written = json_text(message, sort_keys=True, default=repr)
     return hashlib.blake2b(written.encode(), digest_size=16).digest()  # images are long

@@ -82,14 +82,24 @@ class Marks:
 class PromptTokens:
     """Writes the ids of one prompt."""
 
-    def __init__(self, *, encode: Encode, decode: Decode, end_ids: Set[int], generation_prompt: str, gap: str) -> None:
-        """gap: the white space that the template writes between generation prompt and reply."""
+    def __init__(
+        self,
+        *,
+        encode: Encode,
+        decode: Decode,
+        end_ids: Set[int],
+        generation_prompt: str,
+        gap: str,
+        before: TokenIds = (),
+    ) -> None:
+        """gap: the white space that the template writes between generation prompt and reply. before: the ids of a
+        conversation that the text continues, which ends with a reply."""
         self._encode = encode
         self._decode = decode
         self._end_ids = end_ids
         self._generation_prompt = generation_prompt
         self._gap = gap
-        self._ids: list[int] = []
+        self._ids = list(before)
         self._pieces = [""]
         """The text since the last reply, in pieces that are encoded separately."""
         self._before_thinking: str | None = None
