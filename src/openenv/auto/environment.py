@@ -226,14 +226,20 @@ def _bundled_with(described: ServerDescription) -> EnvironmentInfo | None:
 
 def load_text_class(target: str) -> type[TextInterface[Any, Any]]:
     """The text interface of a name MODULE:CLASS or FILE.py:CLASS. Raises LookupError, TypeError."""
-    module_name, _, class_name = target.partition(":")
-    if not class_name:
-        raise LookupError(f"text={target!r}: write MODULE:CLASS or FILE.py:CLASS")
-    found = getattr(_module(module_name), class_name, None)
-    if found is None:
-        raise LookupError(f"text={target!r}: {module_name} has no {class_name}")
+    found = load_named(target, "text")
     if not (isinstance(found, type) and issubclass(found, TextInterface)):
-        raise TypeError(f"text={target!r}: {class_name} is no subclass of openenv.text.interface.TextInterface")
+        raise TypeError(f"text={target!r}: it is no subclass of openenv.text.interface.TextInterface")
+    return found
+
+
+def load_named(target: str, key: str) -> Any:
+    """What a module has under a name, MODULE:NAME or FILE.py:NAME. Raises LookupError. key: of the setting."""
+    module_name, _, name = target.rpartition(":")
+    if not module_name:
+        raise LookupError(f"{key}={target!r}: write MODULE:NAME or FILE.py:NAME")
+    found = getattr(_module(module_name), name, None)
+    if found is None:
+        raise LookupError(f"{key}={target!r}: {module_name} has no {name}")
     return found
 
 

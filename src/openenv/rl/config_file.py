@@ -61,6 +61,8 @@ def config_from_mapping(data: Mapping[str, Any]) -> Config:
         data["env"] = [_environment(one) for one in (data["env"] if isinstance(data["env"], list) else [data["env"]])]
     if isinstance(data.get("model"), str):
         data["model"] = {"path": data["model"]}
+    if isinstance(data.get("agent"), str):
+        data["agent"] = {"function": data["agent"]}
     if isinstance(data.get("engine"), str):
         data["engine"] = {"name": data["engine"]}
     if isinstance(data.get("report_to"), str):

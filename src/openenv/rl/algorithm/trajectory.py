@@ -53,6 +53,8 @@ class Trajectory:
     """Whether a limit of turns or tokens ended it."""
     reward: float = 0.0
     """The value of the reward function; with `credit: step` that of the first turn."""
+    is_of_program: bool = False
+    """Whether an agent's program called the model as it liked: `turns` are its actions, not the model's replies."""
     turn_returns: list[float] = field(default_factory=list)
     """With `credit: step`: what was gained from each turn on. Otherwise empty."""
 

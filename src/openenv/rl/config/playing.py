@@ -82,6 +82,30 @@ class EnvConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AgentConfig:
+    """A program that plays. It calls the model as it likes, and the environment's functions by MCP.
+
+    Exactly one of `function` and `command` is given.
+    """
+
+    function: str = ""
+    """MODULE:FUNCTION or FILE.py:FUNCTION. It receives an `openenv.rl.agents.program.AgentTask`, in a thread unless it
+    is a coroutine function."""
+    command: list[str] = field(default_factory=list)
+    """A process for each episode, which finds what it needs in environment variables."""
+    time_limit_s: float = 600.0
+    """Seconds after which an episode is stopped. Its rewards so far count."""
+    at_once: int = 16
+    """Episodes that are played at the same time."""
+
+    def __post_init__(self) -> None:
+        given = bool(self.function) != bool(self.command)
+        require(given, "agent.function, agent.command", (self.function, self.command), "give one of them.")
+        require(self.time_limit_s > 0, "agent.time_limit_s", self.time_limit_s, "must be above 0.")
+        require(self.at_once >= 1, "agent.at_once", self.at_once, "must be at least 1.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class SamplingConfig:
     """How replies are drawn."""
 

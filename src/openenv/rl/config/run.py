@@ -14,7 +14,7 @@ from openenv.rl.config.learning import (
     WarmStartConfig,
 )
 from openenv.rl.config.models import GeneratorConfig, ModelConfig
-from openenv.rl.config.playing import ConversationConfig, EnvConfig, SamplingConfig
+from openenv.rl.config.playing import AgentConfig, ConversationConfig, EnvConfig, SamplingConfig
 from openenv.rl.config.rules import require
 
 AdvantageName = Literal["grpo", "dr_grpo", "rloo", "reinforce++"]
@@ -90,6 +90,8 @@ class Config:
     env: list[EnvConfig] = field(default_factory=lambda: [EnvConfig()])
     """The environment, or a list of several. A string is its name. The tutorial's `blackjack_env.server_url` is
     accepted too."""
+    agent: AgentConfig | None = None
+    """An agent's program that plays. A string is its function. None: the model chooses each action by one reply."""
     model: ModelConfig = field(default_factory=ModelConfig)
     """The model. A string is its path."""
     engine: EngineConfig = field(default_factory=EngineConfig)
@@ -188,6 +190,8 @@ class Config:
         require(not (alone and is_gguf), "model.path", self.model.path, rule)
         if self.engine.name == "ray":
             self._require_for_ray()
+        if self.agent is not None:
+            self._require_for_agent()
         require(bool(self.project), "project", self.project, "must be a name.")
         is_folder = bool(self.name) and "/" not in self.name and self.name not in (".", "..")
         require(is_folder, "name", self.name, "must be the name of a folder: not empty, without a slash, not . or ..")
@@ -208,6 +212,13 @@ class Config:
         rule = "batches would depend on which reply is first. Leave it out for engine.name: ray."
         waits = self.plays_together or self.generator.is_vllm
         require(waits, "sampling.together", self.sampling.together, rule)
+
+    def _require_for_agent(self) -> None:
+        """Raise ConfigError for what episodes of an agent's program do not have."""
+        require(self.engine.name == "embedded", "engine.name", self.engine.name, "agents are for the embedded engine.")
+        rule = "is not for agents, which call the model as often as they like. Leave it out."
+        require(self.reward.credit == "episode", "reward.credit", self.reward.credit, rule)
+        require(not any(env.self_play for env in self.env), "env.self_play", "with an agent", rule)
 
     @property
     def watchdog_s(self) -> float | None:

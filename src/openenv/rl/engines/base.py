@@ -12,11 +12,12 @@ import torch
 from openenv.auto.environment import ServedEnvironment
 from openenv.core.session_pool import SessionPool
 from openenv.evaluation.episodes import EpisodeSessions
+from openenv.rl.agents.rollout import AgentRollout
 from openenv.rl.algorithm.rewards import Reward
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config
 from openenv.rl.engines.followers import Followers
-from openenv.rl.engines.preparation import Prepared, begun, resumed, sessions_of
+from openenv.rl.engines.preparation import Prepared, agent_episodes, begun, resumed, sessions_of
 from openenv.rl.engines.protocol import RolloutWorker, Trainer
 from openenv.rl.generators.base import BaseGenerator
 from openenv.rl.generators.of_run import RunGenerators
@@ -163,12 +164,20 @@ class BaseEngine(ABC):
         generator: BaseGenerator,
         executor: Executor | None = None,
         name: str = "the rollout",
-    ) -> Rollout:
-        """A rollout over sessions of an environment.
+    ) -> Rollout | AgentRollout:
+        """A rollout over sessions of an environment: of the model, or of the run's agent.
 
-        executor: runs the generator, one call at a time; None: the thread of the generators. name: for its waits.
+        Args:
+            pool: the sessions.
+            environment: its number.
+            generator: samples the model's replies.
+            executor: runs the generator, one call at a time; None: the thread of the generators.
+            name: for its waits.
         """
         played = self.environments[environment]
+        if self.config.agent is not None:
+            episodes = agent_episodes(self.config, played, generator, executor or self.executor)
+            return AgentRollout(episodes, pool, played.reward, environment)
         return Rollout(
             pool,
             played.served.text,

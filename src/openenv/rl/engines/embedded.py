@@ -11,12 +11,12 @@ from openenv.rl.budget import Budget
 from openenv.rl.engines.base import BaseEngine
 from openenv.rl.engines.followers import Followers
 from openenv.rl.engines.preparation import Prepared
+from openenv.rl.engines.protocol import RolloutWorker
 from openenv.rl.engines.trainer import EmbeddedTrainer
 from openenv.rl.generators.base import BaseGenerator
 from openenv.rl.generators.past_weights import PastWeights, past_weights
 from openenv.rl.models.language_model import copy_of
 from openenv.rl.models.weight_store import WeightStore
-from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.training.ranks import Ranks
 from openenv.rl.training.trainer import Trainer, make_reference
 from openenv.rl.training.trainer_rank import TrainerRank
@@ -56,7 +56,7 @@ class EmbeddedEngine(BaseEngine):
         await asyncio.to_thread(self._generators.start)
 
     @contextlib.asynccontextmanager
-    async def workers(self) -> AsyncIterator[list[list[Rollout]]]:
+    async def workers(self) -> AsyncIterator[list[list[RolloutWorker]]]:
         """As `BaseEngine.workers`."""
         async with contextlib.AsyncExitStack() as pools:
             yield [

@@ -3,6 +3,7 @@
 import asyncio
 import math
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +11,14 @@ from transformers import PreTrainedModel
 
 from openenv.auto.environment import ServedEnvironment
 from openenv.core.session_pool import SessionPool
+from openenv.rl.agents.episodes import AgentEpisodes
+from openenv.rl.agents.program import agent_of
 from openenv.rl.algorithm.curricula import shares
 from openenv.rl.algorithm.rewards import EpisodeReward, RandomReturns, Reward
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config, EnvConfig
 from openenv.rl.environments import labels
+from openenv.rl.generators.base import BaseGenerator
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import checkpoint_activations
 from openenv.rl.planning.plan import with_planned_passes
@@ -151,3 +155,18 @@ def sessions_of(
     may_share = config.plays_together or num_sessions is not None
     wanted = num_sessions or groups * config.group_size
     return SessionPool(environment.served.client, environment.served.base_urls, wanted, may_share=may_share)
+
+
+def agent_episodes(
+    config: Config, environment: TrainingEnvironment, generator: BaseGenerator, executor: Executor
+) -> AgentEpisodes:
+    """The episodes of the run's agent in an environment, whose model a generator samples."""
+    assert config.agent is not None
+    return AgentEpisodes(
+        config=config,
+        agent=agent_of(config.agent),
+        text=environment.served.text,
+        chat=environment.chat.with_tools(()),
+        generator=generator,
+        executor=executor,
+    )

@@ -13,7 +13,7 @@ from openenv.evaluation.intervals import EpisodeResult
 from openenv.formats.json_text import json_text
 from openenv.policies import LanguageModelPolicy, RandomPolicy, make_policy
 from openenv.rl.budget import AFTER_SHARE, BEFORE_SHARE
-from openenv.rl.evaluation.games import evaluation_keywords, model_policy, play_games, with_recovery
+from openenv.rl.evaluation.games import AgentPolicy, evaluation_keywords, model_policy, play_games, with_recovery
 from openenv.rl.progress import OnProgress
 from openenv.rl.reports.results import PlayerResult, Role, load_results, optimum_row, result_of, save_results
 from openenv.rl.setup import TrainingRun
@@ -95,7 +95,7 @@ class Comparison:
         load = entry.load_baseline if kind == "baseline" else entry.load_optimum
         return load(self._keywords(number))
 
-    def _model(self, number: int, generator: "BaseGenerator") -> LanguageModelPolicy:
+    def _model(self, number: int, generator: "BaseGenerator") -> LanguageModelPolicy | AgentPolicy:
         generator.seed(self._config.seed)
         return model_policy(self._config, self._training.engine.environments[number], generator)
 

@@ -1,8 +1,10 @@
 """The games of an evaluation: each environment at its last level, with the model under the rules of its training."""
 
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,8 +14,10 @@ from openenv.evaluation.episodes import EpisodeSessions
 from openenv.evaluation.intervals import EpisodeResult
 from openenv.evaluation.policy_player import OnEpisodes
 from openenv.policies import LanguageModelPolicy
+from openenv.rl.agents.rollout import evaluated
 from openenv.rl.algorithm.curricula import level_keywords
 from openenv.rl.config import Config, EnvConfig
+from openenv.rl.engines.preparation import agent_episodes
 from openenv.rl.engines.protocol import MOST_ENDS, Recovering
 
 if TYPE_CHECKING:
@@ -30,8 +34,19 @@ def evaluation_keywords(config: EnvConfig) -> Mapping[str, Any]:
     return level_keywords(config)[-1]
 
 
-def model_policy(config: Config, environment: "TrainingEnvironment", generator: "BaseGenerator") -> LanguageModelPolicy:
-    """The policy of a generator's model in an environment, with the prompts and limits of the run."""
+@dataclass(frozen=True)
+class AgentPolicy:
+    """The run's agent, with a generator's model."""
+
+    generator: "BaseGenerator"
+
+
+def model_policy(
+    config: Config, environment: "TrainingEnvironment", generator: "BaseGenerator"
+) -> LanguageModelPolicy | AgentPolicy:
+    """The policy of a generator's model in an environment, with the prompts and limits of the run; or its agent."""
+    if config.agent is not None:
+        return AgentPolicy(generator)
     return LanguageModelPolicy(
         "model",
         environment.served.text,
@@ -75,6 +90,12 @@ async def play_games(
     valid: dict[int, EpisodeResult] = {}
 
     async def play() -> list[EpisodeResult]:
+        if isinstance(policy, AgentPolicy):
+            with contextlib.ExitStack() as stack:
+                thread = executor or stack.enter_context(ThreadPoolExecutor(1, "generator"))
+                episodes = agent_episodes(config, environment, policy.generator, thread)
+                keywords = evaluation_keywords(environment.config)
+                return await evaluated(episodes, pool, num_games, seed, keywords, on_progress)
         return await play_episodes(
             pool,
             policy,

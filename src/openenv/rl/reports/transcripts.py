@@ -10,7 +10,7 @@ from openenv.formats.json_text import json_lines
 from openenv.rl.algorithm.advantages import batch_advantages
 from openenv.rl.algorithm.learning_signal import has_signal
 from openenv.rl.algorithm.replay_buffer import StepGroups
-from openenv.rl.algorithm.trajectory import Group, Trajectory
+from openenv.rl.algorithm.trajectory import Group, Trajectory, Turn
 from openenv.rl.config import AdvantageName
 
 if TYPE_CHECKING:
@@ -126,8 +126,12 @@ def _transcript(
     """advantages: one for each turn, or a single one for all; None for an episode that is not trained on."""
     prompts = [(prompt, n > 0) for segment in trajectory.segments for n, prompt in enumerate(segment.prompts)]
     by_turn = list(advantages or [])
+    made = trajectory.turns
+    if trajectory.is_of_program:
+        replies = [chat.text(reply) for segment in trajectory.segments for reply in segment.replies]
+        made = [Turn("", reply, None, None) for reply in replies]
     if len(by_turn) == 1:
-        by_turn *= len(trajectory.turns)
+        by_turn *= len(made)
     turns = [
         {
             "prompt": chat.tokenizer.decode(prompt),
@@ -138,7 +142,7 @@ def _transcript(
             "reward": turn.reward,
             "advantage": by_turn[number] if by_turn else None,
         }
-        for number, ((prompt, continues), turn) in enumerate(zip(prompts, trajectory.turns, strict=True))
+        for number, ((prompt, continues), turn) in enumerate(zip(prompts, made, strict=True))
     ]
     return {
         "step": step,
@@ -151,4 +155,5 @@ def _transcript(
         "return": trajectory.game_return if trajectory.valid else None,  # null: a failure has no result
         "reward": trajectory.reward if trajectory.valid else None,
         "turns": turns,
+        **({"actions": [turn.reply for turn in trajectory.turns]} if trajectory.is_of_program else {}),
     }

@@ -1,0 +1,1 @@
+"""Trains agents' programs: their calls of the model, captured token by token."""

@@ -1,0 +1,222 @@
+"""The model that is trained, as an agent's program calls it: a generator behind the endpoint, with each token kept."""
+
+import asyncio
+import hashlib
+import random
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from openenv.agents.endpoint.requests import (
+    CalledTool,
+    EndReason,
+    ModelAnswer,
+    ModelReply,
+    ModelRequest,
+    RequestRefused,
+)
+from openenv.formats.json_text import json_text
+from openenv.policies.conversations import ReplyRequest
+from openenv.rl.agents.capture import Call, Capture
+from openenv.rl.agents.shown import Message, ShownTools
+from openenv.rl.algorithm.segment import Segment
+from openenv.rl.generators.reply_queue import Replies
+from openenv.rl.models.chat import Chat
+from openenv.rl.models.chat_template import ChatTemplateError
+from openenv.rl.models.prompt_tokens import TokenIds
+from openenv.text.constraints import ReplyConstraint
+
+PINNED = {
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "top_k": -1.0,
+    "min_p": 0.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+}
+"""How replies are drawn in training, whatever a program asks for: the log-probabilities that it trains on are those of
+the whole distribution."""
+
+
+class TokenLimits(NamedTuple):
+    """How much one call, and the whole episode, may have."""
+
+    prompt: int
+    reply: int
+    episode: int | None = None
+    """Sampled tokens after which calls are refused; None: no limit."""
+
+
+class AgentModels:
+    """What the models of all episodes share: the generator's replies, and the functions that were shown before."""
+
+    def __init__(self, chat: Chat, replies: Replies, limits: TokenLimits) -> None:
+        self.replies = replies
+        self.limits = limits
+        self._chat = chat
+        self._tools: dict[str, ShownTools] = {}
+
+    def tools(self, tools: Sequence[Message]) -> ShownTools:
+        """How requests with these functions are shown."""
+        key = json_text([dict(tool) for tool in tools])
+        if key not in self._tools:
+            self._tools[key] = ShownTools(self._chat, tools)
+        return self._tools[key]
+
+
+class CapturedModel:
+    """Answers the calls of one episode. As `agents.endpoint.requests.AnswersRequests`."""
+
+    def __init__(self, models: AgentModels, episode: int, seed: int) -> None:
+        """
+        Args:
+            episode: its number, by which a generator of several servers divides them.
+            seed: of the draws. They depend on it and on what is asked, not on the order of calls that run at the same
+                time.
+        """
+        self.capture = Capture()
+        self.asked_otherwise = Counter[str]()
+        """How often a program has asked for other draws than those of training, by the field."""
+        self.broken: Exception | None = None
+        """What the generator has failed with."""
+        self._models = models
+        self._episode = episode
+        self._seed = seed
+        self._asked = Counter[bytes]()
+        self._num_sampled = 0
+        self._is_over = False
+
+    def stop(self) -> None:
+        """The episode's time is over: calls that still run are not lost, but stopped."""
+        self._is_over = True
+
+    async def answer(self, request: ModelRequest) -> ModelAnswer:
+        """As `AnswersRequests.answer`."""
+        self.asked_otherwise.update(key for key, value in request.sampling.items() if PINNED.get(key, value) != value)
+        call, place = self.capture.open(request.messages, request.tools, is_retry=request.is_retry)
+        try:
+            segments, replies = await self._replies(request, call, place)
+        except RequestRefused as error:
+            self.capture.failed(call, "refused", str(error))
+            raise
+        except asyncio.CancelledError:
+            if self._is_over:
+                self.capture.failed(call, "stopped", "the episode was stopped")
+            else:
+                self.capture.failed(call, "lost", "the program has not waited for its reply")
+            raise
+        except Exception as error:
+            self.capture.failed(call, "failed", f"{type(error).__name__}: {error}")
+            self.broken = error
+            raise RequestRefused(f"the model has failed: {error}", status=500) from error
+        said = [_message(reply) for reply in replies]
+        self.capture.answered(call, request.messages, request.tools, list(zip(said, segments, strict=True)))
+        num_prompt = int((~segments[0].sampled).sum())
+        return ModelAnswer(tuple(replies), num_prompt_tokens=num_prompt)
+
+    async def _replies(self, request: ModelRequest, call: Call, place: int) -> tuple[list[Segment], list[ModelReply]]:
+        """Draw the replies to a call."""
+        limits, tools = self._models.limits, self._models.tools(request.tools if request.tool_choice != "none" else ())
+        left = limits.reply if limits.episode is None else min(limits.reply, limits.episode - self._num_sampled)
+        if left <= 0:
+            raise RequestRefused(
+                f"the episode has sampled its {limits.episode} tokens: end it", code="insufficient_quota"
+            )
+        try:
+            shown = tools.messages(request.messages)
+            prompt = self._prompt(request, tools, place)
+            if len(prompt) > limits.prompt:
+                raise RequestRefused(
+                    f"messages: the prompt has {len(prompt)} tokens, and the model reads {limits.prompt}. Shorten it",
+                    field_name="messages",
+                    code="context_length_exceeded",
+                )
+            constraint = None if request.reply_schema is None else ReplyConstraint.json_of(request.reply_schema)
+            asked = ReplyRequest(self._episode, shown, constraint, token_ids=prompt)
+            drawing = [self._models.replies.answer(asked, stream) for stream in self._streams(request, call)]
+            drawn = await asyncio.gather(*drawing)
+        except ChatTemplateError as error:
+            raise RequestRefused(str(error), field_name="messages") from None
+        found = [self._reply(request, call, tools, segment, left, place) for place, segment in enumerate(drawn)]
+        self._num_sampled += sum(reply.num_tokens for _, reply in found)
+        return [segment for segment, _ in found], [reply for _, reply in found]
+
+    def _prompt(self, request: ModelRequest, tools: ShownTools, place: int) -> TokenIds:
+        """The tokens of a request: those of the conversation that it continues, and what comes after them."""
+        shown = tools.messages(request.messages)
+        before = self.capture.before(request.messages[:place], request.tools) if place else None
+        if before is None:
+            return tools.chat.prompt(shown)
+        replies = [number for number, message in enumerate(shown) if message["role"] == "assistant"]
+        number = sum(message["role"] == "assistant" for message in request.messages[:place])
+        return tools.chat.continued(tuple(before.token_ids.tolist()), shown, replies[number - 1])
+
+    def _streams(self, request: ModelRequest, call: Call) -> list[random.Random]:
+        """The random numbers of each reply to a call."""
+        self._asked[call.history] += 1
+        start = f"{self._seed}/{call.history.hex()}/{self._asked[call.history]}"
+        digests = [hashlib.blake2b(f"{start}/{number}".encode()).digest() for number in range(request.num_replies)]
+        return [random.Random(int.from_bytes(digest)) for digest in digests]
+
+    def _reply(
+        self, request: ModelRequest, call: Call, tools: ShownTools, segment: Segment, most: int, number: int
+    ) -> tuple[Segment, ModelReply]:
+        """A reply as the program receives it, and its tokens: those up to its end are kept."""
+        chat, prompt = tools.chat, int((~segment.sampled).sum())
+        ids = segment.sampled_ids
+        limit = min(most, request.max_tokens or most)
+        length, stopped_by = _length_of(ids[:limit], request.stop, chat)
+        is_ended = stopped_by is not None or (length == len(ids) and ids[-1] in chat.end_ids)
+        kept = segment if length == len(ids) else _first_of(segment, prompt + length)
+        text = chat.text(ids[:length])
+        text = text if stopped_by is None else text.partition(stopped_by)[0]
+        read = tools.read(text, is_thought=chat.template.opens_thinking)
+        calls = tuple(
+            CalledTool(f"call{call.number:05d}{number}{place}", name, arguments)
+            for place, (name, arguments) in enumerate(read.calls)
+        )
+        end: EndReason = ("tool_calls" if calls else "stop") if is_ended else "length"
+        logprobs = None
+        if request.wants_logprobs:
+            values = kept.logprobs[prompt:].tolist()
+            logprobs = tuple((chat.text([token]), value) for token, value in zip(ids, values, strict=False))
+        return kept, ModelReply(
+            read.content,
+            reasoning=read.reasoning,
+            tool_calls=calls,
+            end=end,
+            stopped_by=stopped_by,
+            num_tokens=length,
+            logprobs=logprobs,
+        )
+
+
+def _message(reply: ModelReply) -> dict[str, Any]:
+    calls = [{"id": one.id, "function": {"name": one.name, "arguments": one.arguments}} for one in reply.tool_calls]
+    return {"role": "assistant", "content": reply.content, "tool_calls": calls}
+
+
+def _length_of(ids: Sequence[int], stop: Sequence[str], chat: Chat) -> tuple[int, str | None]:
+    """The number of tokens until the first text that ends a reply is complete, and this text; None without one."""
+
+    def found(length: int) -> str | None:
+        text = chat.text(ids[:length])
+        return next((one for one in stop if one in text), None)
+
+    if not stop or found(len(ids)) is None:
+        return len(ids), None
+    length = bisect_left(range(len(ids)), True, lo=1, key=lambda length: found(length) is not None)
+    return length, found(length)
+
+
+def _first_of(segment: Segment, length: int) -> Segment:
+    """The first tokens of a segment."""
+    return Segment(
+        segment.token_ids[:length],
+        segment.sampled[:length],
+        segment.logprobs[:length],
+        segment.versions[:length],
+        segment.images,
+        segment.masks[:length],
+    )

@@ -1,0 +1,102 @@
+"""Agents as others write them: with the clients of OpenAI and of MCP alone."""
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anthropic
+import mcp
+import openai
+from mcp.client.streamable_http import streamable_http_client
+
+from openenv.rl.agents.program import AgentTask
+
+
+async def one_turn(task: AgentTask) -> None:
+    """Shows the model what the environment shows, and passes its reply on."""
+    async with (
+        openai.AsyncOpenAI(base_url=task.base_url, api_key=task.api_key) as client,
+        tools(task.mcp_url) as session,
+    ):
+        seen = task.observation
+        while "The episode has ended" not in seen:
+            answer = await client.chat.completions.create(
+                model="any", temperature=0.3, messages=[{"role": "user", "content": seen}]
+            )
+            seen = await called(session, "reply", {"reply": answer.choices[0].message.content})
+
+
+async def talker(task: AgentTask) -> None:
+    """Keeps the whole conversation, and asks through Anthropic's API, from a stream."""
+    async with anthropic.AsyncAnthropic(base_url=task.base_url.removesuffix("/v1"), api_key=task.api_key) as client:
+        messages: list[Any] = [{"role": "user", "content": task.observation}]
+        async with tools(task.mcp_url) as session:
+            while True:
+                async with client.messages.stream(
+                    model="any", max_tokens=16, system=task.instructions, messages=messages
+                ) as stream:
+                    written = "".join(block.text for block in (await stream.get_final_message()).content)
+                seen = await called(session, "reply", {"reply": written})
+                if "The episode has ended" in seen:
+                    return
+                messages += [{"role": "assistant", "content": written}, {"role": "user", "content": seen}]
+
+
+def crashes(task: AgentTask) -> None:
+    """Asks once, and fails."""
+    with openai.OpenAI(base_url=task.base_url, api_key=task.api_key) as client:
+        client.chat.completions.create(model="any", messages=[{"role": "user", "content": task.observation}])
+    raise RuntimeError("a fault of the agent")
+
+
+async def leaves(task: AgentTask) -> None:
+    """Ends before the episode."""
+
+
+async def sleeps(task: AgentTask) -> None:
+    """Does not end."""
+    await asyncio.sleep(3600)
+
+
+async def never_waits(task: AgentTask) -> None:
+    """Gives a call up before its answer."""
+    async with openai.AsyncOpenAI(base_url=task.base_url, api_key=task.api_key, max_retries=0) as client:
+        for _ in range(20):
+            with contextlib.suppress(openai.APITimeoutError):
+                await client.with_options(timeout=0.002).chat.completions.create(
+                    model="any", messages=[{"role": "user", "content": task.observation}]
+                )
+
+
+@asynccontextmanager
+async def tools(url: str) -> AsyncIterator[mcp.ClientSession]:
+    """A session of MCP's own client."""
+    async with streamable_http_client(url) as (reading, writing, _), mcp.ClientSession(reading, writing) as session:
+        await session.initialize()
+        yield session
+
+
+async def called(session: mcp.ClientSession, name: str, arguments: dict[str, Any]) -> str:
+    """What a function returns."""
+    result = await session.call_tool(name, arguments)
+    return result.content[0].text  # type: ignore[union-attr]
+
+
+async def main() -> None:
+    """The same as a program of its own."""
+    url, environment = os.environ["OPENAI_BASE_URL"], os.environ
+    await one_turn(
+        AgentTask(
+            environment["OPENENV_INSTRUCTIONS"], environment["OPENENV_OBSERVATION"], url,
+            environment["OPENAI_API_KEY"], environment["OPENENV_MCP_URL"], {},
+        )
+    )  # fmt: skip
+    print(json.dumps({"ended": True}))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,98 @@
+"""Runs in which a program plays that calls its model by itself: from the YAML to trained weights."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openenv.rl.algorithm.trajectory import Group
+from openenv.rl.config import Config, ConfigError
+from openenv.rl.config_file import config_from_mapping
+from openenv.rl.reports.results import read_rows
+from openenv.rl.run import run
+from openenv.rl.setup import setup_training
+
+PLAYERS = Path(__file__).with_name("players.py")
+SETTINGS: dict[str, Any] = {
+    "env": {"name": "openspiel", "reset": {"game_name": "blackjack"}},
+    "seed": 1,
+    "group_size": 4,
+    "model": {"precision": "float32", "num_layers": 1, "hidden_size": 64, "num_heads": 2},
+    "pretrain": {"steps": 30, "max_decisions": 4000},
+    "replay_buffer": {"batch_size": 4},
+    "trainer": {"training": {"steps": 3}},
+    "transcripts": {"interval": 1},
+    "evaluation": {"num_games": 8, "sessions": 8},
+}
+
+
+def config_of(folder: Path, agent: Any, **settings: Any) -> Config:
+    return config_from_mapping({**SETTINGS, "agent": agent, "checkpoint": {"folder": str(folder)}, **settings})
+
+
+@pytest.mark.parametrize(("agent", "has_signal"), [("one_turn", True), ("talker", False)])
+async def test_an_agent_is_trained_and_evaluated(agent: str, has_signal: bool, tmp_path: Path) -> None:
+    """has_signal: whether the tiny model knows prompts as the agent's, so that its episodes end differently."""
+    config = config_of(tmp_path, f"{PLAYERS}:{agent}")
+
+    result = await run(config)
+
+    rows = read_rows(config.run_dir / "metrics.jsonl")
+    assert [row["step"] for row in rows] == [1, 2, 3]
+    assert all(row["episodes/invalid"] == 0 and row["num_episodes"] >= 16 for row in rows)
+    assert any(row["grad_norm"] > 0 for row in rows) or not has_signal
+    assert {one.name for one in result.results} >= {"random", "before GRPO (sampled)", "after GRPO (greedy)"}
+    (first, *_) = (json.loads(line) for line in (config.run_dir / "transcripts.jsonl").read_text().splitlines())
+    assert len(first["turns"]) >= len(first["actions"]) > 0
+    assert all(turn["prompt"] for turn in first["turns"])
+
+
+async def played(config: Config) -> Group:
+    """A group of a run before its first step."""
+    training = await setup_training(config)
+    try:
+        async with training.engine.workers() as ((worker, *_),):
+            (group,) = await worker.play([0])
+    finally:
+        await training.shutdown()
+    return group
+
+
+async def test_a_process_plays_its_episode(tmp_path: Path) -> None:
+    group = await played(config_of(tmp_path, {"command": [sys.executable, str(PLAYERS)]}))
+
+    assert len(group.valid) == 4
+    assert all(one.turns and one.segments for one in group.valid)
+
+
+@pytest.mark.parametrize(
+    ("agent", "outcome", "reason"),
+    [
+        ({"function": f"{PLAYERS}:crashes"}, "invalid", "the agent has failed: RuntimeError: a fault of the agent"),
+        ({"command": ["sh", "-c", "echo so it goes; exit 3"]}, "invalid", "it ended with 3: so it goes"),
+        ({"function": f"{PLAYERS}:leaves"}, "push", "the program has ended before the episode"),
+        ({"function": f"{PLAYERS}:sleeps", "time_limit_s": 0.5}, "push", "stopped after agent.time_limit_s=0.5"),
+        ({"function": f"{PLAYERS}:never_waits"}, "invalid", "was lost: the program has not waited for its reply"),
+    ],
+    ids=["crashes", "a process that fails", "leaves", "sleeps", "loses a call"],
+)
+async def test_no_program_has_a_reward_that_its_environment_did_not_give(
+    agent: dict[str, Any], outcome: str, reason: str, tmp_path: Path
+) -> None:
+    group = await played(config_of(tmp_path, agent))
+
+    for trajectory in group.trajectories:
+        assert trajectory.outcome == outcome
+        assert reason in trajectory.reason
+        assert trajectory.game_return is None or trajectory.game_return == 0
+
+
+def test_what_agents_do_not_have_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"agent\.function, agent\.command=.*: give one of them"):
+        config_from_mapping({"agent": {"time_limit_s": 3}})
+    with pytest.raises(ConfigError, match=r"engine\.name='ray': agents are for the embedded engine"):
+        config_from_mapping({"agent": "a:b", "engine": "ray"})
+    with pytest.raises(ConfigError, match=r"reward\.credit='step': is not for agents"):
+        config_from_mapping({"agent": "a:b", "reward": {"credit": "step"}})
