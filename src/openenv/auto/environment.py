@@ -226,17 +226,26 @@ def _bundled_with(described: ServerDescription) -> EnvironmentInfo | None:
 
 def load_text_class(target: str) -> type[TextInterface[Any, Any]]:
     """The text interface of a name MODULE:CLASS or FILE.py:CLASS. Raises LookupError, TypeError."""
-    found = load_named(target, "text")
+    found = load_named(target, "text", "CLASS")
     if not (isinstance(found, type) and issubclass(found, TextInterface)):
         raise TypeError(f"text={target!r}: it is no subclass of openenv.text.interface.TextInterface")
     return found
 
 
-def load_named(target: str, key: str) -> Any:
-    """What a module has under a name, MODULE:NAME or FILE.py:NAME. Raises LookupError. key: of the setting."""
+def load_named(target: str, key: str, kind: str) -> Any:
+    """What a module has under a name, as MODULE:CLASS or FILE.py:CLASS.
+
+    Args:
+        target: the name.
+        key: that of the setting, for errors.
+        kind: CLASS or FUNCTION, likewise.
+
+    Raises:
+        LookupError: if there is no such thing.
+    """
     module_name, _, name = target.rpartition(":")
     if not module_name:
-        raise LookupError(f"{key}={target!r}: write MODULE:NAME or FILE.py:NAME")
+        raise LookupError(f"{key}={target!r}: write MODULE:{kind} or FILE.py:{kind}")
     found = getattr(_module(module_name), name, None)
     if found is None:
         raise LookupError(f"{key}={target!r}: {module_name} has no {name}")

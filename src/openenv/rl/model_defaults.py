@@ -42,7 +42,7 @@ TINY_WITHOUT_FILE: Mapping[str, Any] = {
 dozen environments with them. Replies are longer, and evaluations shorter: the environment is unknown."""
 _OF_ANY_MODEL = (
     *("name", "seed", "max_minutes", "env", "blackjack_env", "reward", "conversation", "off_by_n", "checkpoint"),
-    *("report_to", "project", "transcripts", "threads"),
+    *("agent", "report_to", "project", "transcripts", "threads"),
 )
 """Keys of a file whose values suit any model."""
 _SIZES = ("hidden_size", "num_layers", "num_heads", "intermediate_size")

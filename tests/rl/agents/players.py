@@ -62,6 +62,18 @@ async def sleeps(task: AgentTask) -> None:
     await asyncio.sleep(3600)
 
 
+async def times_out(task: AgentTask) -> None:
+    """Fails with the error of a limit of its own."""
+    raise TimeoutError("a limit of the agent")
+
+
+async def asks_forever(task: AgentTask) -> None:
+    """Has a call open at any time."""
+    async with openai.AsyncOpenAI(base_url=task.base_url, api_key=task.api_key, max_retries=0) as client:
+        while True:
+            await client.chat.completions.create(model="any", messages=[{"role": "user", "content": task.observation}])
+
+
 async def never_waits(task: AgentTask) -> None:
     """Gives a call up before its answer."""
     async with openai.AsyncOpenAI(base_url=task.base_url, api_key=task.api_key, max_retries=0) as client:

@@ -74,9 +74,19 @@ async def test_a_process_plays_its_episode(tmp_path: Path) -> None:
         ({"command": ["sh", "-c", "echo so it goes; exit 3"]}, "invalid", "it ended with 3: so it goes"),
         ({"function": f"{PLAYERS}:leaves"}, "push", "the program has ended before the episode"),
         ({"function": f"{PLAYERS}:sleeps", "time_limit_s": 0.5}, "push", "stopped after agent.time_limit_s=0.5"),
+        ({"function": f"{PLAYERS}:asks_forever", "time_limit_s": 1.0}, "push", "stopped after agent.time_limit_s=1"),
+        ({"function": f"{PLAYERS}:times_out"}, "invalid", "the agent has failed: TimeoutError: a limit of the agent"),
         ({"function": f"{PLAYERS}:never_waits"}, "invalid", "was lost: the program has not waited for its reply"),
     ],
-    ids=["crashes", "a process that fails", "leaves", "sleeps", "loses a call"],
+    ids=[
+        "crashes",
+        "a process that fails",
+        "leaves",
+        "sleeps",
+        "asks forever",
+        "fails by a limit of its own",
+        "loses a call",
+    ],
 )
 async def test_no_program_has_a_reward_that_its_environment_did_not_give(
     agent: dict[str, Any], outcome: str, reason: str, tmp_path: Path

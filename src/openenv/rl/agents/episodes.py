@@ -114,12 +114,14 @@ class AgentEpisodes:
         key = endpoint.open(model, episode)
         over = asyncio.get_running_loop().call_later(limit_s, model.stop)
         try:
-            async with asyncio.timeout(limit_s):
+            async with asyncio.timeout(limit_s) as limit:
                 await self.agent(_task(endpoint, key, episode))
             episode.stop("the program has ended before the episode")
-        except TimeoutError:
-            episode.stop(f"stopped after agent.time_limit_s={limit_s:g}")
         except Exception as failure:  # noqa: BLE001  border: a program may raise anything
+            if limit.expired():
+                model.stop()  # also calls that have arrived since
+                episode.stop(f"stopped after agent.time_limit_s={limit_s:g}")
+                return
             error: BaseException = failure
             while isinstance(error, BaseExceptionGroup):  # as the clients of MCP raise what happens inside them
                 error = error.exceptions[0]

@@ -18,7 +18,7 @@ from openenv.agents.endpoint.requests import (
 )
 from openenv.formats.json_text import json_text
 from openenv.policies.conversations import ReplyRequest
-from openenv.rl.agents.capture import Call, Capture
+from openenv.rl.agents.capture import Call, CallEnd, Capture
 from openenv.rl.agents.shown import Message, ShownTools
 from openenv.rl.algorithm.segment import Segment
 from openenv.rl.generators.reply_queue import Replies
@@ -88,8 +88,11 @@ class CapturedModel:
         self._is_over = False
 
     def stop(self) -> None:
-        """The episode's time is over: calls that still run are not lost, but stopped."""
+        """The episode's time is over: calls that still run, or still arrive, are not lost, but stopped."""
         self._is_over = True
+        for call in self.capture.calls:
+            if call.end is None:
+                self.capture.failed(call, "stopped", "the episode was stopped")
 
     async def answer(self, request: ModelRequest) -> ModelAnswer:
         """As `AnswersRequests.answer`."""
@@ -101,10 +104,8 @@ class CapturedModel:
             self.capture.failed(call, "refused", str(error))
             raise
         except asyncio.CancelledError:
-            if self._is_over:
-                self.capture.failed(call, "stopped", "the episode was stopped")
-            else:
-                self.capture.failed(call, "lost", "the program has not waited for its reply")
+            end: CallEnd = "stopped" if self._is_over else "lost"
+            self.capture.failed(call, end, "the program has not waited for its reply")
             raise
         except Exception as error:
             self.capture.failed(call, "failed", f"{type(error).__name__}: {error}")

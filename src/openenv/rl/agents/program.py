@@ -76,7 +76,11 @@ class Command:
 
 def agent_of(config: AgentConfig) -> Agent:
     """The agent of a configuration. Raises LookupError for a function that is not there."""
-    return Command(config.command) if config.command else Function(load_named(config.function, "agent"))
+    return (
+        Command(config.command)
+        if config.command
+        else Function(load_named(config.function, "agent.function", "FUNCTION"))
+    )
 
 
 class Function:

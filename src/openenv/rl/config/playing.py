@@ -99,8 +99,6 @@ class AgentConfig:
     """Episodes that are played at the same time."""
 
     def __post_init__(self) -> None:
-        given = bool(self.function) != bool(self.command)
-        require(given, "agent.function, agent.command", (self.function, self.command), "give one of them.")
         require(self.time_limit_s > 0, "agent.time_limit_s", self.time_limit_s, "must be above 0.")
         require(self.at_once >= 1, "agent.at_once", self.at_once, "must be at least 1.")
 

@@ -191,7 +191,7 @@ class Config:
         if self.engine.name == "ray":
             self._require_for_ray()
         if self.agent is not None:
-            self._require_for_agent()
+            self._require_for(self.agent)
         require(bool(self.project), "project", self.project, "must be a name.")
         is_folder = bool(self.name) and "/" not in self.name and self.name not in (".", "..")
         require(is_folder, "name", self.name, "must be the name of a folder: not empty, without a slash, not . or ..")
@@ -213,8 +213,10 @@ class Config:
         waits = self.plays_together or self.generator.is_vllm
         require(waits, "sampling.together", self.sampling.together, rule)
 
-    def _require_for_agent(self) -> None:
+    def _require_for(self, agent: AgentConfig) -> None:
         """Raise ConfigError for what episodes of an agent's program do not have."""
+        given = bool(agent.function) != bool(agent.command)
+        require(given, "agent.function, agent.command", (agent.function, agent.command), "give one of them.")
         require(self.engine.name == "embedded", "engine.name", self.engine.name, "agents are for the embedded engine.")
         rule = "is not for agents, which call the model as often as they like. Leave it out."
         require(self.reward.credit == "episode", "reward.credit", self.reward.credit, rule)

@@ -14,10 +14,8 @@ from openenv.evaluation.episodes import EpisodeSessions
 from openenv.evaluation.intervals import EpisodeResult
 from openenv.evaluation.policy_player import OnEpisodes
 from openenv.policies import LanguageModelPolicy
-from openenv.rl.agents.rollout import evaluated
 from openenv.rl.algorithm.curricula import level_keywords
 from openenv.rl.config import Config, EnvConfig
-from openenv.rl.engines.preparation import agent_episodes
 from openenv.rl.engines.protocol import MOST_ENDS, Recovering
 
 if TYPE_CHECKING:
@@ -91,6 +89,9 @@ async def play_games(
 
     async def play() -> list[EpisodeResult]:
         if isinstance(policy, AgentPolicy):
+            from openenv.rl.agents.rollout import evaluated  # torch: the command does without it until a run begins
+            from openenv.rl.engines.preparation import agent_episodes  # likewise
+
             with contextlib.ExitStack() as stack:
                 thread = executor or stack.enter_context(ThreadPoolExecutor(1, "generator"))
                 episodes = agent_episodes(config, environment, policy.generator, thread)
