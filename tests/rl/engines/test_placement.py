@@ -84,12 +84,13 @@ async def test_actors_see_the_gpus_of_their_bundle_and_colocated_ones_the_same(m
 async def test_a_cluster_that_is_too_small_is_an_error_with_what_is_wanted_and_what_there_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(placement, "JOIN_LIMIT_S", 1.0)
     with cluster(num_cpus=4, num_gpus=1):
         with pytest.raises(ConfigError, match=r"need 4 CPU and 2 GPU, and the cluster has 4 CPU and 1 GPU"):
             await Placement.of(engine(), on_gpus=True)
         two_of_four = await Placement.of(engine(rollout_workers=1, colocated=True), on_gpus=False)
+        monkeypatch.setattr(placement, "JOIN_LIMIT_S", 1.0)
         with pytest.raises(ConfigError, match=r"need 4 CPU, and the cluster 1 s later has free 1 CPU"):
             await Placement.of(engine(), on_gpus=False)
+        monkeypatch.undo()
         two_of_four.close()
         (await Placement.of(engine(), on_gpus=False)).close()

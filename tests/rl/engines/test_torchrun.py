@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 import torch
 from safetensors.torch import load_file
 
@@ -106,13 +107,18 @@ def test_a_step_that_all_processes_refuse_ends_the_run_with_its_checkpoint_and_r
     assert (tmp_path / "two" / "checkpoints" / "latest").read_text(encoding="utf-8") == "step_000001"
 
 
-def test_a_refused_file_ends_all_processes_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("written", "reason"), [("sede: 1", "sede"), ("model: {device: 'cuda:1'}", "model.device='cuda:1'")]
+)
+def test_a_refused_file_ends_all_processes_at_once(written: str, reason: str, tmp_path: Path) -> None:
+    """The second is refused after the others have begun to wait for the first process."""
     file = write_run(tmp_path, "two", 4)
-    file.write_text(file.read_text(encoding="utf-8") + "sede: 1\n", encoding="utf-8")
+    kept = [line for line in file.read_text(encoding="utf-8").splitlines() if not line.startswith(written[:6])]
+    file.write_text("\n".join([*kept, written, ""]), encoding="utf-8")
 
     with torchrun(file) as process:
         output, _ = process.communicate(timeout=120)
 
     assert process.returncode != 0
-    assert "sede" in output
+    assert reason in output
     assert "SIGKILL" not in output

@@ -71,6 +71,8 @@ class Followers:
 
 def follow() -> None:
     """Do what the first process sends, until it ends the run. Raises RuntimeError if it ends otherwise."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # Python's own handlers do not run while PyTorch waits
+        signal.signal(number, signal.SIG_DFL)
     group = _join()
     config = _received(group)
     if config is not None:
