@@ -228,6 +228,18 @@ async def test_what_cannot_be_answered_is_refused_and_the_episode_goes_on() -> N
         assert asking.capture.ledger()["calls refused"] == 3
 
 
+@pytest.mark.parametrize("schema", [{"type": "nonsense"}, {"$ref": "#/nowhere"}, {"type": "string", "pattern": "b("}])
+async def test_a_schema_that_no_reply_can_meet_is_refused_and_fails_no_other_call(schema: Message) -> None:
+    async with player() as asking, asyncio.TaskGroup() as tasks:
+        other = tasks.create_task(asking.ask([QUESTION]))
+        with pytest.raises(RequestRefused, match="the JSON schema of the reply: ") as refusal:
+            await asking.ask([QUESTION], reply_schema=schema)
+
+        assert refusal.value.status == 400
+        assert (await other).content
+        assert asking.model.broken is None
+
+
 async def test_a_lost_call_makes_the_episode_invalid_unless_it_is_made_again() -> None:
     async with player() as asking:
         calling = asyncio.ensure_future(asking.ask([QUESTION]))

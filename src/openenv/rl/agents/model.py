@@ -18,6 +18,7 @@ from openenv.agents.endpoint.requests import (
 )
 from openenv.formats.json_text import json_text
 from openenv.policies.conversations import ReplyRequest
+from openenv.policies.prompts import ChatMessage
 from openenv.rl.agents.capture import Call, CallEnd, Capture
 from openenv.rl.agents.shown import Message, ShownTools
 from openenv.rl.algorithm.segment import Segment
@@ -25,6 +26,7 @@ from openenv.rl.generators.reply_queue import Replies
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.chat_template import ChatTemplateError
 from openenv.rl.models.prompt_tokens import TokenIds
+from openenv.rl.models.reply_masks import schema_problem
 from openenv.text.constraints import ReplyConstraint
 
 PINNED = {
@@ -126,14 +128,14 @@ class CapturedModel:
             )
         try:
             shown = tools.messages(request.messages)
-            prompt = self._prompt(request, tools, place)
+            prompt = self._prompt(request, tools, shown, place)
             if len(prompt) > limits.prompt:
                 raise RequestRefused(
                     f"messages: the prompt has {len(prompt)} tokens, and the model reads {limits.prompt}. Shorten it",
                     field_name="messages",
                     code="context_length_exceeded",
                 )
-            constraint = None if request.reply_schema is None else ReplyConstraint.json_of(request.reply_schema)
+            constraint = _constraint_of(request)
             asked = ReplyRequest(self._episode, shown, constraint, token_ids=prompt)
             drawing = [self._models.replies.answer(asked, stream) for stream in self._streams(request, call)]
             drawn = await asyncio.gather(*drawing)
@@ -143,9 +145,15 @@ class CapturedModel:
         self._num_sampled += sum(reply.num_tokens for _, reply in found)
         return [segment for segment, _ in found], [reply for _, reply in found]
 
-    def _prompt(self, request: ModelRequest, tools: ShownTools, place: int) -> TokenIds:
-        """The tokens of a request: those of the conversation that it continues, and what comes after them."""
-        shown = tools.messages(request.messages)
+    def _prompt(self, request: ModelRequest, tools: ShownTools, shown: Sequence[ChatMessage], place: int) -> TokenIds:
+        """The tokens of a request: those of the conversation that it continues, and what comes after them.
+
+        Args:
+            request: what is asked.
+            tools: show it.
+            shown: its messages as they are shown.
+            place: the number of its messages that the earlier conversation has.
+        """
         before = self.capture.before(request.messages[:place], request.tools) if place else None
         if before is None:
             return tools.chat.prompt(shown)
@@ -191,6 +199,18 @@ class CapturedModel:
             num_tokens=length,
             logprobs=logprobs,
         )
+
+
+def _constraint_of(request: ModelRequest) -> ReplyConstraint | None:
+    """What a reply may be. Raises RequestRefused for a schema that no reply can be limited to: it would fail with all
+    that the generator answers at the same time."""
+    if request.reply_schema is None:
+        return None
+    constraint = ReplyConstraint.json_of(request.reply_schema)
+    problem = schema_problem(constraint)
+    if problem:
+        raise RequestRefused(f"the JSON schema of the reply: {problem}. Change it", field_name="response_format")
+    return constraint
 
 
 def _message(reply: ModelReply) -> dict[str, Any]:

@@ -50,6 +50,14 @@ class ReplyState(Protocol):
         """The state after one of these tokens."""
 
 
+def schema_problem(constraint: ReplyConstraint) -> str:
+    """Why no reply can be limited to a schema; empty if one can."""
+    from llguidance import LLMatcher  # heavy: loads a library
+
+    grammar = LLMatcher.grammar_from_json_schema(constraint.schema, overrides=JSON_FORM)
+    return str(LLMatcher.validate_grammar(grammar, None))
+
+
 class ReplyMasks:
     """Makes the states of constrained replies for one tokenizer and chat template."""
 
