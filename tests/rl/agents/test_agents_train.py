@@ -54,7 +54,7 @@ async def played(config: Config) -> Group:
     training = await setup_training(config)
     try:
         async with training.engine.workers() as ((worker, *_),):
-            (group,) = await worker.play([0])
+            (group,) = await worker.play([0], config.env[0].reset)
     finally:
         await training.shutdown()
     return group
