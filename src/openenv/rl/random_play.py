@@ -9,6 +9,7 @@ from functools import partial
 from openenv.auto.environment import ServedEnvironment
 from openenv.core.session_pool import SessionPool
 from openenv.policies.prompts import PromptBuilder
+from openenv.rl.agents.random_play import agent_random_play
 from openenv.rl.algorithm.curricula import level_keywords, shares
 from openenv.rl.algorithm.learning_signal import NothingToLearn
 from openenv.rl.budget import RANDOM_PLAY_SHARE, Budget
@@ -30,7 +31,8 @@ async def random_play(
     """
     collected: list[CollectedPlay] = []
     for number, (environment, settings) in enumerate(zip(served, config.env, strict=True)):
-        text, is_undecided = environment.text, is_open(config, environment.text)
+        text = environment.text
+        is_undecided = config.agent is None and is_open(config, text)
         play = await _random_play(config, environment, number, collected, budget, on_progress)
         if is_undecided:
             text.history = await asyncio.to_thread(fitting_history, config, settings.name, text, play)
@@ -100,22 +102,38 @@ async def _random_play(
     for number, keywords in enumerate(levels, start=1):
         done = sum(one.num_decisions for one in (*earlier, play))
         time_share = RANDOM_PLAY_SHARE * (environment + tries - 1 + number / len(levels)) / len(config.env)
+        report, is_time_up = partial(_report, on_progress, done, most), partial(budget.is_spent, time_share)
         async with SessionPool(served.client, served.base_urls, min(config.evaluation.sessions, episodes)) as pool:
-            play.add(
-                await collect_play(
-                    pool,
-                    RandomTeacher(served.text, config.seed),
-                    served.text,
-                    prompts,
-                    reset=keywords,
-                    max_episodes=episodes,
-                    max_decisions=math.ceil(part * most),
-                    max_turns=config.conversation.max_turns,
-                    on_progress=partial(_report, on_progress, done, most),
-                    is_time_up=partial(budget.is_spent, time_share),
-                )
+            direct = partial(
+                collect_play,
+                pool,
+                RandomTeacher(served.text, config.seed),
+                served.text,
+                prompts,
+                reset=keywords,
+                max_episodes=episodes,
+                max_decisions=math.ceil(part * most),
+                max_turns=config.conversation.max_turns,
+                on_progress=report,
+                is_time_up=is_time_up,
             )
+            if config.agent is None:
+                play.add(await direct())
+                continue
+            through_agent = await agent_random_play(config, served.text, pool, keywords, is_time_up)
+            if not config.model.path:
+                _mix(through_agent, await direct())
+            play.add(through_agent)
     return play
+
+
+def _mix(through_agent: CollectedPlay, direct: CollectedPlay) -> None:
+    """Add direct play to that through an agent, which is slow: both have about the same share of the transcripts."""
+    known = through_agent.transcripts
+    times = max(1, round(direct.transcripts.total() / max(1, known.total())))
+    for transcript in known:
+        known[transcript] *= times
+    known.update(direct.transcripts)
 
 
 def _report(on_progress: OnProgress, earlier: int, most: int, done: int, _: int) -> None:

@@ -15,6 +15,7 @@ from openenv.rl.run import run
 from openenv.rl.setup import setup_training
 
 PLAYERS = Path(__file__).with_name("players.py")
+FAILS_LATER = 'if test -e "$MARKER"; then echo so it goes; exit 3; fi; touch "$MARKER"'
 SETTINGS: dict[str, Any] = {
     "env": {"name": "openspiel", "reset": {"game_name": "blackjack"}},
     "seed": 1,
@@ -29,6 +30,8 @@ SETTINGS: dict[str, Any] = {
 
 
 def config_of(folder: Path, agent: Any, **settings: Any) -> Config:
+    agent = {"function": agent} if isinstance(agent, str) else agent
+    agent = {"random_episodes": 4, **agent}
     return config_from_mapping({**SETTINGS, "agent": agent, "checkpoint": {"folder": str(folder)}, **settings})
 
 
@@ -71,7 +74,7 @@ async def test_a_process_plays_its_episode(tmp_path: Path) -> None:
     ("agent", "outcome", "reason"),
     [
         ({"function": f"{PLAYERS}:crashes"}, "invalid", "the agent has failed: RuntimeError: a fault of the agent"),
-        ({"command": ["sh", "-c", "echo so it goes; exit 3"]}, "invalid", "it ended with 3: so it goes"),
+        ({"command": ["sh", "-c", FAILS_LATER]}, "invalid", "it ended with 3: so it goes"),
         ({"function": f"{PLAYERS}:leaves"}, "push", "the program has ended before the episode"),
         ({"function": f"{PLAYERS}:sleeps", "time_limit_s": 0.5}, "push", "stopped after agent.time_limit_s=0.5"),
         ({"function": f"{PLAYERS}:asks_forever", "time_limit_s": 1.0}, "push", "stopped after agent.time_limit_s=1"),
@@ -89,9 +92,11 @@ async def test_a_process_plays_its_episode(tmp_path: Path) -> None:
     ],
 )
 async def test_no_program_has_a_reward_that_its_environment_did_not_give(
-    agent: dict[str, Any], outcome: str, reason: str, tmp_path: Path
+    agent: dict[str, Any], outcome: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    group = await played(config_of(tmp_path, agent))
+    monkeypatch.setenv("MARKER", str(tmp_path / "has_run"))
+
+    group = await played(config_of(tmp_path, {**agent, "random_episodes": 1}))
 
     for trajectory in group.trajectories:
         assert trajectory.outcome == outcome
@@ -99,9 +104,20 @@ async def test_no_program_has_a_reward_that_its_environment_did_not_give(
         assert trajectory.game_return is None or trajectory.game_return == 0
 
 
+async def test_a_program_that_only_fails_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    config = config_of(tmp_path, {"command": ["sh", "-c", "echo so it goes; exit 3"]})
+
+    with pytest.raises(ConfigError, match=r"^agent: 4 episodes of random play have failed.*ended with 3: so it goes"):
+        await setup_training(config)
+
+
 def test_what_agents_do_not_have_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"agent\.function, agent\.command=.*: give one of them"):
         config_from_mapping({"agent": {"time_limit_s": 3}})
+    with pytest.raises(ConfigError, match=r"agent\.tool_choice='required': needs a loaded model"):
+        config_from_mapping({"agent": {"function": "a:b", "tool_choice": "required"}})
+    with pytest.raises(ConfigError, match=r"agent\.random_episodes=0: must be at least 1"):
+        config_from_mapping({"agent": {"function": "a:b", "random_episodes": 0}})
     with pytest.raises(ConfigError, match=r"engine\.name='ray': agents are for the embedded engine"):
         config_from_mapping({"agent": "a:b", "engine": "ray"})
     with pytest.raises(ConfigError, match=r"reward\.credit='step': is not for agents"):

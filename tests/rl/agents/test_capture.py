@@ -1,88 +1,16 @@
 """What programs of all manners ask their model: each sampled token is kept once, exactly as it was sampled."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
-import torch
 
-from openenv.agents.endpoint.requests import ModelAnswer, ModelReply, ModelRequest, RequestRefused
-from openenv.rl.agents.capture import Capture
-from openenv.rl.agents.model import AgentModels, CapturedModel, TokenLimits
-from openenv.rl.algorithm.segment import Segment
-from openenv.rl.generators.embedded import Generator
+from openenv.agents.endpoint.requests import ModelRequest, RequestRefused
+from openenv.rl.agents.model import TokenLimits
 from openenv.rl.models.chat import Chat
-from openenv.rl.models.language_model import next_token_logits
-from tests.rl.models.small_models import small_model
+from tests.rl.agents.asking import QUESTION, TOOL, Message, message_of, player
 
-Message = dict[str, Any]
-BOUND = 1e-4
 MODELS = ["Qwen3", "Llama", "Gemma3", "Granite"]  # thinking dropped, none, no system role, thinking opened and kept
-TOOL = {
-    "name": "deal",
-    "description": "deal a card",
-    "parameters": {"type": "object", "properties": {"seat": {"type": "integer"}}},
-}
-LIMITS = TokenLimits(900, 12)
-QUESTION: Message = {"role": "user", "content": "hit or stand?"}
-
-
-class Player:
-    """The model of one episode, asked by a program in this process."""
-
-    def __init__(self, generator: Generator, model: CapturedModel) -> None:
-        self.generator = generator
-        self.model = model
-
-    @property
-    def capture(self) -> Capture:
-        return self.model.capture
-
-    async def ask(self, messages: Sequence[Message], **request: Any) -> ModelReply:
-        answer: ModelAnswer = await self.model.answer(ModelRequest(tuple(messages), **request))
-        return answer.replies[0]
-
-    async def talk(self, messages: list[Message], questions: Sequence[str], **request: Any) -> list[Message]:
-        """Append a reply and a question in turn. Returns the conversation after its last reply."""
-        for question in questions:
-            messages = [*messages, {"role": "user", "content": question}]
-            messages.append(message_of(await self.ask(messages, **request)))
-        return messages
-
-    def require_exact(self) -> list[Segment]:
-        """The sequences. In each the model finds what it sampled as likely as it was recorded."""
-        segments = self.capture.segments()
-        for segment in segments:
-            ids = torch.from_numpy(segment.token_ids).long()[None]
-            columns = torch.from_numpy(segment.sampled)[1:].nonzero()[:, 0]
-            with torch.no_grad():
-                logits = next_token_logits(self.generator.model, ids, torch.zeros_like(columns), columns, [()])
-            logprobs = torch.log_softmax(logits, dim=-1).gather(1, ids[0, columns + 1][:, None])[:, 0]
-            recorded = torch.from_numpy(segment.logprobs)[1:][columns]
-            assert (logprobs - recorded).abs().max() < BOUND
-        return segments
-
-
-def message_of(reply: ModelReply) -> Message:
-    """A reply as a program sends it back: with ids of its own, and without the thinking."""
-    calls = [
-        {"id": f"mine{number}", "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-        for number, call in enumerate(reply.tool_calls)
-    ]
-    return {"role": "assistant", "content": reply.content or None, **({"tool_calls": calls} if calls else {})}
-
-
-@asynccontextmanager
-async def player(name: str = "Llama", *, seed: int = 0, limits: TokenLimits = LIMITS) -> AsyncIterator[Player]:
-    model, tokenizer = small_model(name)
-    generator = Generator(model, Chat(tokenizer), max_new_tokens=limits.reply, precision="float32")
-    with ThreadPoolExecutor(1) as executor:
-        async with generator.replies(generator.chat, executor) as replies:
-            models = AgentModels(generator.chat, replies, limits)
-            yield Player(generator, CapturedModel(models, 0, seed))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -259,4 +187,4 @@ async def test_a_program_that_asks_for_other_draws_receives_the_same_and_is_coun
         reply = await asking.ask([QUESTION])
         assert await cold.ask([QUESTION], sampling={"temperature": 0.2, "top_p": 1.0, "seed": 7}) == reply
 
-        assert cold.model.asked_otherwise == {"temperature": 1}
+        assert cold.model.not_given == {"asked for other draws: temperature": 1}

@@ -117,6 +117,16 @@ def small_tokenizer(template: str) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token=end, chat_template=TEMPLATES[template])
 
 
+def byte_tokenizer(template: str = "chatml") -> PreTrainedTokenizerFast:
+    """A tokenizer that can write every byte, as those of pretrained models can."""
+    backend = Tokenizer(BPE())
+    backend.pre_tokenizer, backend.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    marks = ["<|im_start|>", "<|im_end|>"]
+    backend.train_from_iterator([], BpeTrainer(special_tokens=marks, initial_alphabet=alphabet))
+    return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|im_end|>", chat_template=TEMPLATES[template])
+
+
 _SIZES: dict[str, Any] = {
     "vocab_size": BACKEND.get_vocab_size(),
     "hidden_size": 32,

@@ -7,10 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, pre_tokenizers
-from tokenizers.models import BPE
-from tokenizers.trainers import BpeTrainer
-from transformers import AutoConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import AutoConfig, LlamaForCausalLM
 
 from openenv.core.env_server.mcp_types import Tool
 from openenv.core.env_server.types import Action
@@ -20,7 +17,7 @@ from openenv.rl.models.language_model import random_model
 from openenv.rl.models.reply_masks import ReplyMasks, allows, masked, num_allowed
 from openenv.text.action_forms import ToolForm, form_of
 from openenv.text.constraints import ReplyConstraint
-from tests.rl.models.small_models import TEMPLATES, small_tokenizer
+from tests.rl.models.small_models import byte_tokenizer, small_tokenizer
 
 PLACES = ("1", "12", "2")
 
@@ -30,17 +27,6 @@ class Buy(Action):
 
     kind: str
     amount: int
-
-
-def byte_tokenizer() -> PreTrainedTokenizerFast:
-    """A tokenizer that can write every byte, as those of pretrained models can."""
-    backend = Tokenizer(BPE())
-    backend.pre_tokenizer, backend.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    backend.train_from_iterator(
-        [], BpeTrainer(special_tokens=["<|im_start|>", "<|im_end|>"], initial_alphabet=alphabet)
-    )
-    return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|im_end|>", chat_template=TEMPLATES["chatml"])
 
 
 def replies(constraint: ReplyConstraint, *, number: int = 24, most: int = 40) -> list[str]:

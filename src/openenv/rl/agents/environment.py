@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from random import Random
 from typing import Any
 
 from openenv.agents.endpoint.tools import ToolAnswer
@@ -67,6 +68,11 @@ class EnvironmentEpisode:
     def seen(self) -> str:
         """What the environment shows now."""
         return text_of(self._text.describe(self._observation))
+
+    def random_reply(self, rng: Random) -> str:
+        """A legal reply to what the environment shows now, as text."""
+        reply, _ = self._text.random_reply(self._observation, rng)
+        return reply
 
     def tools(self) -> Sequence[Tool]:
         """The functions that may be called now, or that might be before the episode ended."""

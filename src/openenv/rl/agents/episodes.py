@@ -3,11 +3,12 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
+from openenv.agents.endpoint.requests import AnswersRequests
 from openenv.agents.endpoint.server import Endpoint
 from openenv.evaluation.episodes import EpisodeSessions, FreeSessions
 from openenv.rl.agents.environment import EnvironmentEpisode
@@ -20,6 +21,17 @@ from openenv.rl.models.chat import Chat
 from openenv.text.interface import TextInterface
 
 log = logging.getLogger(__name__)
+
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
+
+
+class EpisodeModel(AnswersRequests, Protocol):
+    """The model of one episode."""
+
+    def stop(self) -> None:
+        """The episode's time is over."""
+        ...
 
 
 class EpisodeSeeds(NamedTuple):
@@ -62,42 +74,36 @@ class AgentEpisodes:
         config = self.config
         limits = TokenLimits(config.max_req_tokens, config.max_res_tokens, config.conversation.max_episode_tokens)
         assert config.agent is not None
-        sessions, places = FreeSessions(pool), asyncio.Semaphore(config.agent.at_once)
         async with Endpoint() as endpoint, self.generator.replies(self.chat, self.executor) as replies:
             models, ledger = AgentModels(self.chat, replies, limits), Counter[str]()
 
-            async def play(seeds: EpisodeSeeds) -> Trajectory:
-                async with places, sessions.one() as session:
-                    model = CapturedModel(models, seeds.number, seeds.draws)
-                    trajectory = await self._play(endpoint, model, pool, session, seeds.environment, reset)
+            async def play(seeds: EpisodeSeeds, session: int) -> Trajectory:
+                trajectory, model = await self._play(endpoint, models, pool, session, seeds, reset)
                 ledger.update(model.capture.ledger())
-                ledger.update(
-                    {f"asked for other draws: {name}": number for name, number in model.asked_otherwise.items()}
-                )
+                ledger.update(model.not_given)
                 on_end()
                 return trajectory
 
-            try:
-                async with asyncio.TaskGroup() as tasks:
-                    playing = [tasks.create_task(play(seeds)) for seeds in episodes]
-            except ExceptionGroup as failures:
-                raise failures.exceptions[0] from None  # the first caused the others
+            played = await in_sessions(pool, config.agent.at_once, episodes, play)
         log.info("agents: %s", ", ".join(f"{number} {name}" for name, number in sorted(ledger.items())))
-        return [one.result() for one in playing]
+        return played
 
     async def _play(
         self,
         endpoint: Endpoint,
-        model: CapturedModel,
+        models: AgentModels,
         pool: EpisodeSessions,
         session: int,
-        seed: int,
+        seeds: EpisodeSeeds,
         reset: Mapping[str, Any],
-    ) -> Trajectory:
-        episode = EnvironmentEpisode(pool, session, self.text, seed, self.config.conversation)
+    ) -> tuple[Trajectory, CapturedModel]:
+        settings = self.config.agent
+        assert settings is not None
+        episode = EnvironmentEpisode(pool, session, self.text, seeds.environment, self.config.conversation)
+        is_limited = settings.tool_choice == "required"
+        model = CapturedModel(models, seeds.number, seeds.draws, lambda: is_limited and not episode.is_done)
         await episode.begin(reset)
-        if not episode.is_done:
-            await self._run(endpoint, model, episode)
+        await run_program(self.agent, settings.time_limit_s, endpoint, model, episode)
         if model.broken is not None:
             raise model.broken
         trajectory = episode.trajectory
@@ -105,31 +111,52 @@ class AgentEpisodes:
         lost = model.capture.invalid_because
         if lost is not None and trajectory.valid:
             trajectory.outcome, trajectory.reason = "invalid", lost
-        return trajectory
+        return trajectory, model
 
-    async def _run(self, endpoint: Endpoint, model: CapturedModel, episode: EnvironmentEpisode) -> None:
-        """Let the program play. One that fails makes the episode invalid: no reward is that of a failure."""
-        assert self.config.agent is not None
-        limit_s = self.config.agent.time_limit_s
-        key = endpoint.open(model, episode)
-        over = asyncio.get_running_loop().call_later(limit_s, model.stop)
-        try:
-            async with asyncio.timeout(limit_s) as limit:
-                await self.agent(_task(endpoint, key, episode))
-            episode.stop("the program has ended before the episode")
-        except Exception as failure:  # noqa: BLE001  border: a program may raise anything
-            if limit.expired():
-                model.stop()  # also calls that have arrived since
-                episode.stop(f"stopped after agent.time_limit_s={limit_s:g}")
-                return
-            error: BaseException = failure
-            while isinstance(error, BaseExceptionGroup):  # as the clients of MCP raise what happens inside them
-                error = error.exceptions[0]
-            log.warning("an agent has failed: %s: %s", type(error).__name__, error)
-            episode.fail(f"the agent has failed: {type(error).__name__}: {error}")
-        finally:
-            over.cancel()
-            endpoint.close(key)
+
+async def in_sessions(
+    pool: EpisodeSessions, at_once: int, episodes: Sequence[_In], play: Callable[[_In, int], Awaitable[_Out]]
+) -> list[_Out]:
+    """Play episodes, each in a free session, at most some at once. Raises what the first that fails raises."""
+    sessions, places = FreeSessions(pool), asyncio.Semaphore(at_once)
+
+    async def one(seeds: _In) -> _Out:
+        async with places, sessions.one() as session:
+            return await play(seeds, session)
+
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            playing = [tasks.create_task(one(seeds)) for seeds in episodes]
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None  # the first caused the others
+    return [task.result() for task in playing]
+
+
+async def run_program(
+    agent: Agent, limit_s: float, endpoint: Endpoint, model: EpisodeModel, episode: EnvironmentEpisode
+) -> None:
+    """Let a program play an episode that has begun. One that fails makes it invalid: no reward is that of a failure."""
+    if episode.is_done:
+        return
+    key = endpoint.open(model, episode)
+    over = asyncio.get_running_loop().call_later(limit_s, model.stop)
+    try:
+        async with asyncio.timeout(limit_s) as limit:
+            await agent(_task(endpoint, key, episode))
+        episode.stop("the program has ended before the episode")
+    except Exception as failure:  # noqa: BLE001  border: a program may raise anything
+        if limit.expired():
+            model.stop()  # also calls that have arrived since
+            episode.stop(f"stopped after agent.time_limit_s={limit_s:g}")
+            return
+        error: BaseException = failure
+        while isinstance(error, BaseExceptionGroup):  # as the clients of MCP raise what happens inside them
+            error = error.exceptions[0]
+        log.warning("an agent has failed: %s: %s", type(error).__name__, error)
+        episode.fail(f"the agent has failed: {type(error).__name__}: {error}")
+    finally:
+        over.cancel()
+        endpoint.close(key)
 
 
 def _task(endpoint: Endpoint, key: str, episode: EnvironmentEpisode) -> AgentTask:

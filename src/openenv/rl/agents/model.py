@@ -2,10 +2,12 @@
 
 import asyncio
 import hashlib
+import json
 import random
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from openenv.agents.endpoint.requests import (
@@ -16,17 +18,19 @@ from openenv.agents.endpoint.requests import (
     ModelRequest,
     RequestRefused,
 )
+from openenv.core.env_server.mcp_types import Tool
 from openenv.formats.json_text import json_text
 from openenv.policies.conversations import ReplyRequest
 from openenv.policies.prompts import ChatMessage
 from openenv.rl.agents.capture import Call, CallEnd, Capture
-from openenv.rl.agents.shown import Message, ShownTools
+from openenv.rl.agents.shown import Message, ShownTools, chat_with
 from openenv.rl.algorithm.segment import Segment
 from openenv.rl.generators.reply_queue import Replies
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.chat_template import ChatTemplateError
 from openenv.rl.models.prompt_tokens import TokenIds
-from openenv.rl.models.reply_masks import schema_problem
+from openenv.rl.models.reply_masks import can_spell, schema_problem
+from openenv.text.action_forms import ToolForm
 from openenv.text.constraints import ReplyConstraint
 
 PINNED = {
@@ -57,34 +61,45 @@ class AgentModels:
         self.replies = replies
         self.limits = limits
         self._chat = chat
-        self._tools: dict[str, ShownTools] = {}
+        self._shown: dict[str, tuple[Chat, ShownTools]] = {}
 
-    def tools(self, tools: Sequence[Message]) -> ShownTools:
-        """How requests with these functions are shown."""
+    def shown(self, tools: Sequence[Message]) -> tuple[Chat, ShownTools]:
+        """The chat with these functions, and how requests with them are shown."""
         key = json_text([dict(tool) for tool in tools])
-        if key not in self._tools:
-            self._tools[key] = ShownTools(self._chat, tools)
-        return self._tools[key]
+        if key not in self._shown:
+            self._shown[key] = chat_with(self._chat, tools)
+        return self._shown[key]
+
+    @cached_property
+    def can_limit(self) -> bool:
+        """Whether replies can be limited to calls and to JSON: those of the tiny model, which writes words, cannot."""
+        return can_spell(self._chat.tokenizer)
 
 
 class CapturedModel:
     """Answers the calls of one episode. As `agents.endpoint.requests.AnswersRequests`."""
 
-    def __init__(self, models: AgentModels, episode: int, seed: int) -> None:
+    def __init__(
+        self, models: AgentModels, episode: int, seed: int, must_call: Callable[[], bool] = lambda: False
+    ) -> None:
         """
         Args:
+            models: what it shares with those of other episodes.
             episode: its number, by which a generator of several servers divides them.
             seed: of the draws. They depend on it and on what is asked, not on the order of calls that run at the same
                 time.
+            must_call: whether a reply to a request with functions has to be a call now, where the program leaves that
+                to the model.
         """
         self.capture = Capture()
-        self.asked_otherwise = Counter[str]()
-        """How often a program has asked for other draws than those of training, by the field."""
+        self.not_given = Counter[str]()
+        """How often a program has asked for what it does not get, such as other draws than those of training."""
         self.broken: Exception | None = None
         """What the generator has failed with."""
         self._models = models
         self._episode = episode
         self._seed = seed
+        self._must_call = must_call
         self._asked = Counter[bytes]()
         self._num_sampled = 0
         self._is_over = False
@@ -98,7 +113,10 @@ class CapturedModel:
 
     async def answer(self, request: ModelRequest) -> ModelAnswer:
         """As `AnswersRequests.answer`."""
-        self.asked_otherwise.update(key for key, value in request.sampling.items() if PINNED.get(key, value) != value)
+        asked = request.sampling.items()
+        self.not_given.update(
+            f"asked for other draws: {key}" for key, value in asked if PINNED.get(key, value) != value
+        )
         call, place = self.capture.open(request.messages, request.tools, is_retry=request.is_retry)
         try:
             segments, replies = await self._replies(request, call, place)
@@ -120,7 +138,8 @@ class CapturedModel:
 
     async def _replies(self, request: ModelRequest, call: Call, place: int) -> tuple[list[Segment], list[ModelReply]]:
         """Draw the replies to a call."""
-        limits, tools = self._models.limits, self._models.tools(request.tools if request.tool_choice != "none" else ())
+        limits = self._models.limits
+        chat, tools = self._models.shown(request.tools if request.tool_choice != "none" else ())
         left = limits.reply if limits.episode is None else min(limits.reply, limits.episode - self._num_sampled)
         if left <= 0:
             raise RequestRefused(
@@ -128,38 +147,64 @@ class CapturedModel:
             )
         try:
             shown = tools.messages(request.messages)
-            prompt = self._prompt(request, tools, shown, place)
+            prompt = self._prompt(request, chat, shown, place)
             if len(prompt) > limits.prompt:
                 raise RequestRefused(
                     f"messages: the prompt has {len(prompt)} tokens, and the model reads {limits.prompt}. Shorten it",
                     field_name="messages",
                     code="context_length_exceeded",
                 )
-            constraint = _constraint_of(request)
+            constraint = self._constraint(request)
             asked = ReplyRequest(self._episode, shown, constraint, token_ids=prompt)
             drawing = [self._models.replies.answer(asked, stream) for stream in self._streams(request, call)]
             drawn = await asyncio.gather(*drawing)
         except ChatTemplateError as error:
             raise RequestRefused(str(error), field_name="messages") from None
-        found = [self._reply(request, call, tools, segment, left, place) for place, segment in enumerate(drawn)]
+        found = [self._reply(request, call, (chat, tools), segment, left, place) for place, segment in enumerate(drawn)]
         self._num_sampled += sum(reply.num_tokens for _, reply in found)
         return [segment for segment, _ in found], [reply for _, reply in found]
 
-    def _prompt(self, request: ModelRequest, tools: ShownTools, shown: Sequence[ChatMessage], place: int) -> TokenIds:
+    def _constraint(self, request: ModelRequest) -> ReplyConstraint | None:
+        """What a reply may be: a call where one has to be made, and JSON where the request has a schema.
+
+        Raises RequestRefused for a schema that no reply can be limited to: it would fail with all that the generator
+        answers at the same time.
+        """
+        choice, schema = request.tool_choice, request.reply_schema
+        tools = [tool for tool in request.tools if request.named_tool in (None, tool["name"])]
+        must_call = choice == "required" or (choice == "auto" and bool(tools) and self._must_call())
+        if not (must_call or schema is not None):
+            return None
+        if not self._models.can_limit:
+            self.not_given[f"asked for {'a call' if must_call else 'JSON'} of a model without letters"] += 1
+            return None
+        if must_call:
+            constraint, field_name = _calls_of(tools), "tools"
+        else:
+            assert schema is not None
+            is_either = bool(tools) and choice == "auto"
+            constraint = _either(_calls_of(tools), schema) if is_either else ReplyConstraint.json_of(schema)
+            field_name = "response_format"
+        problem = schema_problem(constraint)
+        if problem:
+            raise RequestRefused(f"the JSON schema of the reply: {problem}. Change it", field_name=field_name)
+        return constraint
+
+    def _prompt(self, request: ModelRequest, chat: Chat, shown: Sequence[ChatMessage], place: int) -> TokenIds:
         """The tokens of a request: those of the conversation that it continues, and what comes after them.
 
         Args:
             request: what is asked.
-            tools: show it.
+            chat: with its functions.
             shown: its messages as they are shown.
             place: the number of its messages that the earlier conversation has.
         """
         before = self.capture.before(request.messages[:place], request.tools) if place else None
         if before is None:
-            return tools.chat.prompt(shown)
+            return chat.prompt(shown)
         replies = [number for number, message in enumerate(shown) if message["role"] == "assistant"]
         number = sum(message["role"] == "assistant" for message in request.messages[:place])
-        return tools.chat.continued(tuple(before.token_ids.tolist()), shown, replies[number - 1])
+        return chat.continued(tuple(before.token_ids.tolist()), shown, replies[number - 1])
 
     def _streams(self, request: ModelRequest, call: Call) -> list[random.Random]:
         """The random numbers of each reply to a call."""
@@ -169,10 +214,16 @@ class CapturedModel:
         return [random.Random(int.from_bytes(digest)) for digest in digests]
 
     def _reply(
-        self, request: ModelRequest, call: Call, tools: ShownTools, segment: Segment, most: int, number: int
+        self,
+        request: ModelRequest,
+        call: Call,
+        shown: tuple[Chat, ShownTools],
+        segment: Segment,
+        most: int,
+        number: int,
     ) -> tuple[Segment, ModelReply]:
         """A reply as the program receives it, and its tokens: those up to its end are kept."""
-        chat, prompt = tools.chat, int((~segment.sampled).sum())
+        (chat, tools), prompt = shown, int((~segment.sampled).sum())
         ids = segment.sampled_ids
         limit = min(most, request.max_tokens or most)
         length, stopped_by = _length_of(ids[:limit], request.stop, chat)
@@ -201,16 +252,17 @@ class CapturedModel:
         )
 
 
-def _constraint_of(request: ModelRequest) -> ReplyConstraint | None:
-    """What a reply may be. Raises RequestRefused for a schema that no reply can be limited to: it would fail with all
-    that the generator answers at the same time."""
-    if request.reply_schema is None:
-        return None
-    constraint = ReplyConstraint.json_of(request.reply_schema)
-    problem = schema_problem(constraint)
-    if problem:
-        raise RequestRefused(f"the JSON schema of the reply: {problem}. Change it", field_name="response_format")
-    return constraint
+def _calls_of(tools: Sequence[Message]) -> ReplyConstraint:
+    """Calls of some functions."""
+    listed = [Tool(name=one["name"], description=one["description"], input_schema=one["parameters"]) for one in tools]
+    return ToolForm(listed).constraint()
+
+
+def _either(one: ReplyConstraint, other: Mapping[str, Any]) -> ReplyConstraint:
+    """What meets a constraint, or another schema."""
+    schema = json.loads(one.schema)
+    parts = {**schema.pop("$defs", {}), **other.get("$defs", {})}
+    return ReplyConstraint.json_of({"$defs": parts, "anyOf": [*schema["anyOf"], other]})
 
 
 def _message(reply: ModelReply) -> dict[str, Any]:

@@ -33,20 +33,15 @@ class ReadReply(NamedTuple):
 
 
 class ShownTools:
-    """Shows requests with some functions.
+    """Shows requests with some functions, to a model whose chat template has them.
 
-    Where the chat template has none, the system message describes them, calls are text, and results are messages of the
-    user.
+    For others (`is_described`) the system message describes them, calls are text, and results are messages of the user.
     """
 
-    def __init__(self, chat: Chat, tools: Sequence[Message]) -> None:
-        functions = [{"type": "function", "function": dict(tool)} for tool in tools]
+    def __init__(self, tools: Sequence[Message], *, is_described: bool) -> None:
         self.names = frozenset(str(tool["name"]) for tool in tools)
-        try:
-            self.chat, self._described = chat.with_tools(functions), ""
-        except ChatTemplateError:
-            lines = [_INTRODUCTION, *(json_text(dict(tool), ensure_ascii=False) for tool in tools), _FORM]
-            self.chat, self._described = chat, "\n".join(lines)
+        lines = [_INTRODUCTION, *(json_text(dict(tool), ensure_ascii=False) for tool in tools), _FORM]
+        self._described = "\n".join(lines) if tools and is_described else ""
 
     def messages(self, messages: Sequence[Message]) -> list[ChatMessage]:
         """The messages as the template takes them. Raises RequestRefused for parts that no model reads."""
@@ -92,6 +87,15 @@ class ShownTools:
         functions = [{"name": call["function"]["name"], "arguments": arguments_of(call)} for call in calls]
         listed = [{"type": "function", "function": function} for function in functions]
         return {"role": role, "content": content, "tool_calls": listed}
+
+
+def chat_with(chat: Chat, tools: Sequence[Message]) -> tuple[Chat, ShownTools]:
+    """The chat that has some functions, where its template renders them, and how requests with them are shown."""
+    functions = [{"type": "function", "function": dict(tool)} for tool in tools]
+    try:
+        return chat.with_tools(functions), ShownTools(tools, is_described=False)
+    except ChatTemplateError:
+        return chat, ShownTools(tools, is_described=True)
 
 
 def meaning(message: Message) -> list[Any]:

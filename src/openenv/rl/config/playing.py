@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from openenv.policies.conversations import OutOfTokens, ReplyRules
 from openenv.rl.config.rules import require
@@ -97,10 +97,17 @@ class AgentConfig:
     """Seconds after which an episode is stopped. Its rewards so far count."""
     at_once: int = 16
     """Episodes that are played at the same time."""
+    random_episodes: int = 64
+    """Episodes of random play that it plays first. They show whether it works, and how long its prompts are; the tiny
+    model has their words, and is pretrained on them beside the random play of the environment alone."""
+    tool_choice: Literal["auto", "required"] = "auto"
+    """What the model's replies to a request with functions may be. auto: what the program asks. required: calls alone,
+    until the episode has ended, so that a small model plays. Both need a loaded model."""
 
     def __post_init__(self) -> None:
         require(self.time_limit_s > 0, "agent.time_limit_s", self.time_limit_s, "must be above 0.")
         require(self.at_once >= 1, "agent.at_once", self.at_once, "must be at least 1.")
+        require(self.random_episodes >= 1, "agent.random_episodes", self.random_episodes, "must be at least 1.")
 
 
 @dataclass(frozen=True, kw_only=True)

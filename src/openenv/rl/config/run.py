@@ -218,6 +218,9 @@ class Config:
         given = bool(agent.function) != bool(agent.command)
         require(given, "agent.function, agent.command", (agent.function, agent.command), "give one of them.")
         require(self.engine.name == "embedded", "engine.name", self.engine.name, "agents are for the embedded engine.")
+        rule = "needs a loaded model: the tiny one writes words, which cannot be limited. Set model.path."
+        is_limited = agent.tool_choice == "required"
+        require(bool(self.model.path) or not is_limited, "agent.tool_choice", agent.tool_choice, rule)
         rule = "is not for agents, which call the model as often as they like. Leave it out."
         require(self.reward.credit == "episode", "reward.credit", self.reward.credit, rule)
         require(not any(env.self_play for env in self.env), "env.self_play", "with an agent", rule)

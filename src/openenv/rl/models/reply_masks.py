@@ -58,6 +58,17 @@ def schema_problem(constraint: ReplyConstraint) -> str:
     return str(LLMatcher.validate_grammar(grammar, None))
 
 
+def can_spell(tokenizer: Any) -> bool:
+    """Whether replies in the tokens of a tokenizer can be limited to JSON."""
+    import llguidance.hf
+
+    try:
+        llguidance.hf.from_tokenizer(tokenizer)
+    except ValueError:
+        return False
+    return True
+
+
 class ReplyMasks:
     """Makes the states of constrained replies for one tokenizer and chat template."""
 

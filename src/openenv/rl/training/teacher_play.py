@@ -30,8 +30,10 @@ OnCount = Callable[[int, int], None]
 NamedAction = tuple[str, Any]
 """A reply and the action that it names."""
 
-_FIRST_SEED = 900_000_000  # above the seeds of training, below those of evaluation
-_MAX_FAILURES = 20  # before the first valid episode
+FIRST_SEED = 900_000_000
+"""Above the seeds of training, below those of evaluation."""
+MAX_FAILURES = 20
+"""Episodes that may fail before the first valid one."""
 
 
 class Teacher(Protocol):
@@ -190,7 +192,7 @@ async def collect_play(
             if number and is_time_up():
                 log.warning("max_minutes: play ends after %d decisions", player.collected.num_decisions)
                 return
-            yield {**teacher.reset_kwargs, **reset, "seed": _FIRST_SEED + number}
+            yield {**teacher.reset_kwargs, **reset, "seed": FIRST_SEED + number}
 
     await EpisodeRunner(pool, player, max_steps=max_turns).run(resets())
     collected = player.collected
@@ -308,7 +310,7 @@ class _TranscribingPlayer:
         log.warning("play of the teacher %s: left out an episode: %s", self._teacher.name, error)
         self._leave_out(episode)
         self._num_failed += 1
-        if self._num_failed >= _MAX_FAILURES and self.collected.best_return == -math.inf:
+        if self._num_failed >= MAX_FAILURES and self.collected.best_return == -math.inf:
             log.error("%d episodes failed before one has ended. Where the environment refuses actions, %s.",
                       self._num_failed, REFUSED_REMEDY)  # fmt: skip
             raise error
