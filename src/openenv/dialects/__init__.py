@@ -1,1 +1,1 @@
-"""Environments of other standards, `verifiers` and the Open Reward Standard, as environments of this one."""
+"""Environments of other standards, `verifiers`, the Open Reward Standard and Harbor, as environments of this one."""

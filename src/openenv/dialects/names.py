@@ -1,6 +1,6 @@
-"""Environments by the names `verifiers:NAME` and `ors:URL`."""
+"""Environments by the names `verifiers:NAME`, `ors:URL` and `harbor:PATH`."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from openenv.formats.json_text import json_or_word
@@ -8,18 +8,24 @@ from openenv.formats.json_text import json_or_word
 if TYPE_CHECKING:
     from openenv.core.env_server.runner.env_spec import EnvSpec
 
-VERIFIERS, ORS = "verifiers:", "ors:"
-"""Begin the names of environments of `verifiers`, and of a server of the Open Reward Standard."""
+VERIFIERS, ORS, HARBOR = "verifiers:", "ors:", "harbor:"
+"""Begin the names of environments of `verifiers`, of a server of the Open Reward Standard, and of tasks of Harbor."""
+
+
+def target_and_arguments(name: str) -> tuple[str, dict[str, Any]]:
+    """The parts of a name before and after its question mark."""
+    target, _, query = name.partition("?")
+    return target, {key: json_or_word(value) for key, value in parse_qsl(query, keep_blank_values=True)}
 
 
 def dialect_spec(name: str) -> "EnvSpec":
     """The specification of the environment of a name.
 
-    name: `verifiers:NAME`, `verifiers:FILE.py` or `ors:URL`; `?KEY=VALUE&KEY=VALUE` after it are arguments, whose
-    values are JSON or words. Raises ValueError for another name, and what loading the environment raises.
+    name: `verifiers:NAME`, `verifiers:FILE.py`, `ors:URL`, `harbor:PATH` or `harbor:git+URL@COMMIT`. After it,
+    `?KEY=VALUE&KEY=VALUE` are arguments, whose values are JSON or words. Raises ValueError for another name, and what
+    loading the environment raises.
     """
-    target, _, query = name.partition("?")
-    arguments = {key: json_or_word(value) for key, value in parse_qsl(query, keep_blank_values=True)}
+    target, arguments = target_and_arguments(name)
     if name.startswith(VERIFIERS):
         from openenv.dialects.verifiers_environment import verifiers_spec  # loads verifiers
 
@@ -28,4 +34,8 @@ def dialect_spec(name: str) -> "EnvSpec":
         from openenv.dialects.ors_environment import ors_spec  # loads a client
 
         return ors_spec(target.removeprefix(ORS), **arguments)
-    raise ValueError(f"{name!r} names no dialect: write {VERIFIERS}NAME or {ORS}URL")
+    if name.startswith(HARBOR):
+        from openenv.dialects.harbor.environment import harbor_spec  # loads sandboxes
+
+        return harbor_spec(target.removeprefix(HARBOR), arguments)
+    raise ValueError(f"{name!r} names no dialect: write {VERIFIERS}NAME, {ORS}URL or {HARBOR}PATH")

@@ -80,6 +80,8 @@ class ClientSession:
         """Why the session can take no more requests."""
         self._grace_s = self._hello_timeout_s = self._hello_at_most = 0.0
         self._message_timeout_s = message_timeout_s
+        self._longest_s = 0.0
+        """How long the server allows a verb, where its environment declares that."""
         self._is_repeating = False
         """Whether nothing was received since the last attempt to attach again."""
         self._client_id = os.urandom(4).hex()
@@ -115,7 +117,7 @@ class ClientSession:
         """Record a request; send the frame of what this returns. Raises the error that has ended the session."""
         if self.lost is not None:
             raise self.lost.with_traceback(None)
-        timeout_s = self._message_timeout_s
+        timeout_s = max(self._message_timeout_s, self._longest_s)
         if request.timeout_s is not None:
             timeout_s = request.response_timeout_s(timeout_s)
         request_id = f"{self._client_id}-{next(self._numbers)}"
@@ -172,6 +174,7 @@ class ClientSession:
                 return None
             if kind == _HELLO:
                 self.session_id, self._grace_s = _session_id(data), _seconds(data, "grace_s")
+                self._longest_s = _seconds(data, "longest_s") if "longest_s" in data else 0.0
                 self.hello = self.hello or data
             elif kind != "error" or "is_unreadable" in message:
                 raise ValueError(data.get("message") or f"its type is {kind!r}")

@@ -23,6 +23,7 @@ from openenv.evaluation.quality.checks.invalid_input import errors
 from openenv.evaluation.quality.checks.leaks import leaks
 from openenv.evaluation.quality.checks.outcomes import ending, rewards
 from openenv.evaluation.quality.checks.protocol import actions, reachable, schema, verbs
+from openenv.evaluation.quality.checks.solutions import check_solutions
 from openenv.evaluation.quality.probe.raw_client import RequestFailed, ServerAddress
 from openenv.evaluation.quality.target import RAISES_REMEDY, CheckResult, CheckRow, Target, failed, skipped, warned
 from openenv.hosting.local_process import LocalServer
@@ -129,7 +130,8 @@ def check_environment(
             return [row, *(CheckRow(check.name, skipped("needs `reachable`"), 0.0) for check in checks[1:])]
         target = _target(server.base_url, seed, seconds, timeout_s, headers)
         target.server, target.start_another = server, lambda: _another(named)
-        return run_async_safely(_rows(target, checks, started + seconds, on_check or _nothing))
+        rows = run_async_safely(_rows(target, checks, started + seconds, on_check or _nothing))
+    return [*rows, *check_solutions(name, started + seconds, on_check or _nothing)]
 
 
 def _checks(level: Level) -> list[Check]:

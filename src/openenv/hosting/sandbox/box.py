@@ -24,6 +24,8 @@ class Box:
     uid: int | None
     """Its user, where it has one of its own."""
     limits: SandboxLimits
+    file_systems: tuple[str, ...]
+    """Where it has a file system of its own in memory."""
     checks: frozenset[str]
     """The layers that `watch.Watch` checks."""
     status: int | None = None

@@ -52,6 +52,9 @@ class BoxSpec:
     """Directories of the server's machine that the program may write."""
     hidden: tuple[str, ...] = ()
     """Directories below readable ones that are empty for the program, but for the packages."""
+    directories: tuple[str, ...] = ()
+    """Directories of the root, such as `/app`, that are empty and writable, each as large as `/session`. A sandbox has
+    them with namespaces alone."""
     packages: tuple[str, ...] = ()
     """Files and folders of installed packages that the program may read."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -71,7 +74,8 @@ class BoxSpec:
     @classmethod
     def from_json(cls, message: Mapping[str, Any]) -> "BoxSpec":
         """The specification of a message."""
-        lists = {name: tuple(message[name]) for name in ("command", "readable", "writable", "hidden", "packages")}
+        names = ("command", "readable", "writable", "hidden", "directories", "packages")
+        lists = {name: tuple(message[name]) for name in names}
         return cls(**{**message, **lists, "limits": SandboxLimits(**message["limits"])})
 
     def variables(self, directory: str) -> dict[str, str]:
@@ -150,7 +154,7 @@ def init_command(spec: BoxSpec, level: Level, directory: str, uid: int | None, *
         "shares_user": not has_own_user,
         "readable": readable,
         "listed": listed,
-        "writable": [directory, *spec.writable, *([_TMP, _SHM] if is_apart else [])],
+        "writable": [directory, *spec.writable, *([_TMP, _SHM, *spec.directories] if is_apart else [])],
         "tcp": is_apart,
         "filter": None
         if is_apart
@@ -186,7 +190,8 @@ def bubblewrap_command(bubblewrap: str, spec: BoxSpec, filter_fd: int, *, is_roo
     command += ["--ro-bind", "/usr", "/usr", *_system_links(), "--perms", "0755", "--dir", "/etc"]
     command += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache", "--proc", "/proc", "--dev", "/dev"]
     size = str(spec.limits.session_bytes)
-    for path, bytes_ in ((_TMP, size), (_SHM, str(_DEV_SHM_BYTES)), (SESSION, size)):
+    sizes = {_TMP: size, _SHM: str(_DEV_SHM_BYTES), SESSION: size, **dict.fromkeys(spec.directories, size)}
+    for path, bytes_ in sizes.items():
         command += ["--size", bytes_, "--perms", "1777", "--tmpfs", path]
     programs = [*(_HERE / name for name in ("box_init.py", "landlock.py", "seccomp.py"))]
     for file in [*programs, *([] if spec.script is None else [Path(spec.script)])]:

@@ -21,7 +21,15 @@ from openenv.formats.json_text import json_text
 from openenv.hosting.process_tree import children_of
 from openenv.hosting.sandbox import seccomp
 from openenv.hosting.sandbox.box import Box, kill_tree, session_of
-from openenv.hosting.sandbox.box_spec import SESSION, BoxSpec, Level, bubblewrap_command, find_bubblewrap, init_command
+from openenv.hosting.sandbox.box_spec import (
+    OWN_FILE_SYSTEMS,
+    SESSION,
+    BoxSpec,
+    Level,
+    bubblewrap_command,
+    find_bubblewrap,
+    init_command,
+)
 from openenv.hosting.sandbox.cgroups import (
     Cgroup,
     Hierarchy,
@@ -74,6 +82,8 @@ class Host:
 
         Raises OSError.
         """
+        if spec.directories and level != "namespaces":
+            raise OSError(f"directories={spec.directories}: the level {level} has no file systems of its own")
         self._count += 1
         number = self._count
         uid = self._unused_user(number) if self._is_root else None
@@ -98,7 +108,8 @@ class Host:
             if filter_fd >= 0:
                 os.close(filter_fd)
         checks = checked_layers(level, self._hierarchy.folders, is_root=self._is_root)
-        self._boxes[number] = Box(pid, cgroup, directory, uid, spec.limits, checks)
+        file_systems = (*OWN_FILE_SYSTEMS, *spec.directories)
+        self._boxes[number] = Box(pid, cgroup, directory, uid, spec.limits, file_systems, checks)
         return number, pid
 
     def end(self, number: int) -> dict[str, Any]:

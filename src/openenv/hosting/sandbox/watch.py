@@ -14,7 +14,7 @@ from pathlib import Path
 
 from openenv.hosting.process_tree import threads_of
 from openenv.hosting.sandbox.box import OUT_OF_MEMORY, Box
-from openenv.hosting.sandbox.box_spec import INSIDE, OWN_FILE_SYSTEMS, Level
+from openenv.hosting.sandbox.box_spec import INSIDE, Level
 
 PERIOD_S = 0.25
 _REST, _MOST_REST_S = 20, 2.0
@@ -108,7 +108,7 @@ def _limits_passed(box: Box, orphans: set[int]) -> Iterator[str]:
                 for inode, size in _shared_mappings(pid):
                     shared[inode] = max(size, shared.get(inode, 0), box.shared.get(inode, 0))
                 if files_of_box is None and box.directory is None:
-                    files_of_box = _bytes_of_file_systems(pid)
+                    files_of_box = _bytes_of_file_systems(pid, box.file_systems)
             if box.directory is not None:
                 deleted |= _deleted_files(pid)
         if memory + sum(shared.values()) + (files_of_box or 0) > box.limits.memory_bytes:
@@ -174,12 +174,12 @@ def _shared_mappings(pid: int) -> Iterator[tuple[bytes, int]]:
                 yield inode, int(offset, 16) + last - first
 
 
-def _bytes_of_file_systems(pid: int) -> int | None:
+def _bytes_of_file_systems(pid: int, paths: Iterable[str]) -> int | None:
     """Memory of the files in the file systems that a sandbox has of its own; None for a process that is not inside."""
     root = f"/proc/{pid}/root"
     try:
         os.stat(root + INSIDE)
-        used = [os.statvfs(root + path) for path in OWN_FILE_SYSTEMS]
+        used = [os.statvfs(root + path) for path in paths]
     except OSError:
         return None
     return sum((of.f_blocks - of.f_bfree) * of.f_frsize + (of.f_files - of.f_ffree) * _BYTES_OF_INODE for of in used)

@@ -41,6 +41,8 @@ class EnvSpec:
     is_one_instance: bool
     """Whether `make` always returns the same ready instance, which then serves one session at a time."""
 
+    longest_s: float = 0.0
+    """How long a reset or a step may take, where that is longer than the server's own limits; clients wait so long."""
     mode: ServerMode = ServerMode.SIMULATION
     """What the server is for. Some tools of an environment may be for one of the modes only."""
 

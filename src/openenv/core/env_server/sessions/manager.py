@@ -5,6 +5,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.env_server.config import ServerConfig
@@ -42,7 +43,10 @@ class SessionManager:
     """The sessions of one server."""
 
     def __init__(self, spec: EnvSpec, config: ServerConfig) -> None:
-        self.config = config
+        limits = {name: max(getattr(config, name), spec.longest_s) for name in ("step_timeout_s", "reset_timeout_s")}
+        self.config = config = replace(config, **limits)
+        self.longest_s = spec.longest_s
+        """How long clients wait for a reset or a step at least; 0: as long as they have been asked to."""
         self.max_sessions = spec.limited(config.max_sessions, config.execution)
         self.is_draining = False
         """Whether new sessions are refused."""

@@ -81,6 +81,8 @@ class WebSocketEndpoint:
     def _hello(self, session: Session, options: SessionOptions) -> bytes:
         """The first frame of the extended dialect."""
         data: dict[str, Any] = {"session_id": session.id, "grace_s": self._sessions.config.reconnect_grace_s}
+        if self._sessions.longest_s:
+            data["longest_s"] = self._sessions.longest_s
         if options.vector is not None:
             where = {"execution": self._sessions.execution, "num_workers": self._sessions.share.num_workers}
             data["vector"] = {**asdict(options.vector), **where}

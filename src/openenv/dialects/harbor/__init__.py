@@ -1,0 +1,1 @@
+"""Task directories of Harbor as an environment: `harbor:PATH`."""
