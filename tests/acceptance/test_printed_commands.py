@@ -117,6 +117,7 @@ NOT_RUN = {
 SERVES = {
     "openenv serve openspiel --game blackjack --port 8004": "http://localhost:8004/health",
     "openenv serve verifiers:my_env.py?num_examples=100 --port 8004": "http://localhost:8004/health",
+    "openenv serve harbor:examples/harbor --port 8006": "http://localhost:8006/health",
     "openenv serve calendar --dialect ors --port 8080": "http://localhost:8080/health",
     "openenv serve ./change_env --port 8000 &": "http://localhost:8000/health",
     "openenv serve ./tide_env --sandbox": "http://localhost:8000/health",
@@ -137,6 +138,7 @@ BEFORE = {"openenv check http://localhost:8000": ("openenv serve ./my_env", "htt
 """Servers of the reader: the page's command is for one that runs already."""
 
 LONG = {
+    "openenv check harbor:examples/harbor",
     "openenv check my_env",
     "openenv check guess_env",
     "openenv serve verifiers:my_env.py?num_examples=100 --port 8004",

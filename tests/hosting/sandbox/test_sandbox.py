@@ -280,3 +280,27 @@ def test_no_command_line_holds_a_variable_which_may_be_a_secret(host: SandboxHos
 
     assert any(b"OPENENV_TOKEN" in line for line in command_lines)
     assert not any(b"s3same-0pen" in line for line in command_lines)
+
+
+def test_directories_of_the_root_are_empty_writable_and_of_limited_size() -> None:
+    code = (
+        "import os\n"
+        "print(os.listdir('/app'), os.path.exists('/data'))\n"
+        "open('/app/small', 'w').write('x')\n"
+        "open('/app/large', 'wb').write(bytes(2 << 20))\n"
+    )
+    limits = SandboxLimits(session_bytes=1 << 20)
+    with make_host("namespaces") as host:
+        spec = BoxSpec(command=("python", "-c", code), limits=limits, directories=("/app",), python=host.python)
+        result = run_program(host, with_python(spec))
+
+    assert result.stdout == b"[] False\n"
+    assert b"No space left on device" in result.stderr
+
+
+def test_directories_of_the_root_need_namespaces() -> None:
+    with (
+        make_host("landlock") as host,
+        pytest.raises(ContainerFault, match=r"directories=\('/app',\): the level landlock"),
+    ):
+        host.start(with_python(BoxSpec(command=("python", "-c", ""), directories=("/app",), python=host.python)))

@@ -31,6 +31,20 @@ async def one_turn(task: AgentTask) -> None:
             seen = await called(session, "reply", {"reply": answer.choices[0].message.content})
 
 
+async def works(task: AgentTask) -> None:
+    """Asks the model once, and then does the task of examples/harbor/sum-column by its functions."""
+    async with (
+        openai.AsyncOpenAI(base_url=task.base_url, api_key=task.api_key) as client,
+        tools(task.mcp_url) as session,
+    ):
+        await client.chat.completions.create(model="any", messages=[{"role": "user", "content": task.observation}])
+        listed = await session.list_tools()
+        assert {tool.name for tool in listed.tools} == {"run_command", "read_file", "write_file", "submit"}
+        assert "nails" in await called(session, "run_command", {"command": "cat prices.csv"})
+        await called(session, "write_file", {"path": "total.txt", "content": "48.60\n"})
+        await called(session, "submit", {})
+
+
 async def talker(task: AgentTask) -> None:
     """Keeps the whole conversation, and asks through Anthropic's API, from a stream."""
     async with anthropic.AsyncAnthropic(base_url=task.base_url.removesuffix("/v1"), api_key=task.api_key) as client:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from openenv.core.errors import ContainerFault
+from openenv.dialects.harbor.box import sandbox_host
 from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.config import Config, ConfigError
 from openenv.rl.config_file import config_from_mapping
@@ -68,6 +70,18 @@ async def test_a_process_plays_its_episode(tmp_path: Path) -> None:
 
     assert len(group.valid) == 4
     assert all(one.turns and one.segments for one in group.valid)
+
+
+async def test_an_agent_does_a_task_of_harbor_by_its_functions(tmp_path: Path) -> None:
+    try:
+        sandbox_host()
+    except ContainerFault as error:
+        pytest.skip(str(error))
+    env, pretrain = {"name": "harbor:examples/harbor/sum-column"}, {"steps": 2, "max_decisions": 8}
+    group = await played(config_of(tmp_path, f"{PLAYERS}:works", env=env, pretrain=pretrain))
+
+    assert [one.outcome for one in group.trajectories] == ["won"] * 4, [one.reason for one in group.trajectories]
+    assert all(one.game_return == 1.0 and one.segments for one in group.trajectories)
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,11 @@ class BoxMachine:
         )
         self._workdir = PurePosixPath(plan.workdir)
         self._runner = SandboxedInterpreter(host.start(with_python(spec)))
-        self.put(packed(plan.files))
+        try:
+            self.put(packed(plan.files))
+        except BaseException:
+            self.close()
+            raise
 
     def run(
         self,

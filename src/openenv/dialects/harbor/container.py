@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import io
+import sys
 import tarfile
 import threading
 import time
@@ -11,20 +12,23 @@ from functools import cache
 from pathlib import PurePosixPath
 from typing import Any
 
-from openenv.dialects.harbor.machine import SHELL, CommandResult
+from openenv.dialects.harbor.machine import SHELL, CommandResult, packed
 from openenv.dialects.harbor.task import HarborTask
+from openenv.hosting.engine import owner_watch
 from openenv.hosting.engine.connection import Engine
 from openenv.hosting.engine.isolation import ContainerLimits, Isolation
 from openenv.hosting.engine.owner import owner_labels, remove_ownerless
 from openenv.hosting.images.engine import docker_build
 from openenv.hosting.runtime.docker import REMEDY
 from openenv.hosting.runtime.subprocess_tool import unique_name
+from openenv.hosting.server_process import ChildProcess
 
 _CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETGID", "SETUID")
 """What installers of packages and tests of permissions need of root."""
 _MIB = 1 << 20
 _FOLDER = "/var/tmp/openenv"
-_LOGGED = f"mkdir -p {_FOLDER}; echo $$ >{_FOLDER}/pid; rm -f {_FOLDER}/out; ({SHELL}) >{_FOLDER}/out 2>&1"
+_IDLE = ["-c", "while :; do sleep 3600; done"]
+_LOGGED = f"rm -f {_FOLDER}/*; echo $$ >{_FOLDER}/pid; ({SHELL}) >{_FOLDER}/out 2>&1"
 """Runs a command with its outputs in a file: programs that it leaves running would hold a pipe open."""
 _KILL = f"read pid <{_FOLDER}/pid; kill -9 -- -$pid"
 _POLL_S = 0.02
@@ -60,17 +64,19 @@ class ContainerMachine:
         del options["tmpfs"]  # the engine cannot read files there
         self._engine = connection
         self._workdir = wanted.workdir or (image.attrs["Config"] or {}).get("WorkingDir") or "/"
-        with connection.errors(f"starting task {task.name}"):
-            self._container: Any = connection.client.containers.create(
-                image.id,
-                ["-c", "while :; do sleep 3600; done"],
-                entrypoint=["/bin/sh"],
-                name=unique_name(f"harbor-{task.name}"),
-                labels=owner_labels(None),
-                environment=wanted.env,
-                **options,
-            )
-            self._container.start()
+        self._name = name = unique_name(f"harbor-{task.name}")
+        self._watch = ChildProcess([sys.executable, "-P", owner_watch.__file__, connection.url or "", name, ""])
+        try:
+            with connection.errors(f"starting task {task.name}"):
+                self._container: Any = connection.client.containers.create(
+                    image.id, _IDLE, entrypoint=["/bin/sh"], name=name, labels=owner_labels(None),
+                    environment=wanted.env, **options,
+                )  # fmt: skip
+                self._container.start()
+            self.put(packed({}, (_FOLDER,)))
+        except BaseException:
+            self.close()
+            raise
 
     def run(
         self,
@@ -116,7 +122,8 @@ class ContainerMachine:
         from docker.errors import NotFound
 
         with self._engine.errors("removing a container"), contextlib.suppress(NotFound):
-            self._container.remove(force=True, v=True)
+            self._engine.client.api.remove_container(self._name, force=True, v=True)
+        self._watch.stop()
 
     def _ended(self, created: str, within_s: float) -> int | None:
         """The exit code of a command; None where it runs on."""

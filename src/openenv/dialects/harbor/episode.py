@@ -1,6 +1,5 @@
 """One episode of a task: what an agent may do in its sandbox, and the tests at the end."""
 
-import shlex
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from openenv.core.env_server.mcp_types import Tool, ToolErrorType
 from openenv.dialects.harbor.machine import CommandResult, Machine, MachineEnded, packed
-from openenv.dialects.harbor.task import REWARD_JSON, REWARD_TEXT, SOLUTION, TESTS, VERIFIER, HarborTask, reward_of
+from openenv.dialects.harbor.task import JSON, SOLUTION, TESTS, TEXT, VERIFIER, HarborTask, reward_of
 from openenv.dialects.tool_environment import ToolOutcome
 
 MOST_COMMAND_S = 600.0
@@ -90,9 +89,8 @@ class HarborEpisode:
         """Run the task's solution, as an agent without a model."""
         config = self._task.config
         self._machine.put(packed({"/solution": self._task.folder / "solution"}))
-        script = f"/{SOLUTION}"
         return self._machine.run(
-            f"chmod +x {script}; {script}",
+            f"/{SOLUTION}",
             timeout_s=config.agent.timeout_sec or MOST_COMMAND_S,
             variables=config.solution.env,
             user=config.agent.user,
@@ -140,24 +138,19 @@ class HarborEpisode:
     def _end(self, text: str) -> ToolOutcome:
         """Run the tests, which no command has seen. Raises RuntimeError and ValueError where they give no reward."""
         config, script = self._task.config.verifier, f"/{TESTS}"
-        folders = f"{shlex.quote(VERIFIER)} /tests"
-        self._machine.run(
-            f"rm -rf {folders} 2>/dev/null; mkdir -p {folders} /logs/agent", timeout_s=_PREPARING_S, user=config.user
-        )
-        self._machine.put(packed({"/tests": self._task.folder / "tests"}))
-        ran = self._machine.run(
-            f"chmod +x {script}; {script}", timeout_s=config.timeout_sec, variables=config.env, user=config.user
-        )
-        name = self._task.name
+        self._machine.run(f"rm -rf /tests {VERIFIER}", timeout_s=_PREPARING_S)
+        self._machine.put(packed({"/tests": self._task.folder / "tests"}, ("/logs", VERIFIER)))
+        ran = self._machine.run(script, timeout_s=config.timeout_sec, variables=config.env, user=config.user)
+        task = self._task.name
         if ran.exit_code is None:
-            raise RuntimeError(f"task {name}: {TESTS} ran for more than verifier.timeout_sec, {config.timeout_sec:g} s")
-        files = [self._machine.read(path, _FILE_BYTES) for path in (REWARD_TEXT, REWARD_JSON)]
+            raise RuntimeError(f"task {task}: {TESTS} ran for more than verifier.timeout_sec, {config.timeout_sec:g} s")
+        files = [self._machine.read(f"{VERIFIER}/{name}", _FILE_BYTES) for name in (TEXT, JSON)]
         contents = [None if file is None else file.decode("utf-8", "replace") for file in files]
         try:
-            reward, numbers = reward_of(name, *contents)
+            reward, numbers = reward_of(task, *contents)
         except ValueError as error:
             raise RuntimeError(f"{error}. {TESTS} ended with code {ran.exit_code}: {_end_of(ran.output)}") from None
-        metadata = {"task": name, "rewards": numbers, "tests": _end_of(ran.output)}
+        metadata = {"task": task, "rewards": numbers, "tests": _end_of(ran.output)}
         return ToolOutcome(text=f"{text}reward: {reward:g}", reward=reward, done=True, metadata=metadata)
 
     def _time_left(self) -> float:

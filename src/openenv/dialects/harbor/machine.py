@@ -2,7 +2,7 @@
 
 import io
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -11,7 +11,7 @@ SHELL = 'if command -v bash >/dev/null 2>&1; then exec bash -c "$1"; else exec s
 """A script of sh that runs its first argument in bash, or in sh where there is no bash."""
 
 
-class MachineEnded(Exception):
+class MachineEnded(RuntimeError):
     """The sandbox or container of the episode has ended. The message is the reason."""
 
 
@@ -55,10 +55,17 @@ class Machine(Protocol):
         """End it, with all that runs there."""
 
 
-def packed(sources: Mapping[str, Path | bytes]) -> bytes:
-    """A tar archive of files, folders and contents. sources: by their absolute path in the archive."""
+def packed(sources: Mapping[str, Path | bytes], empty: Iterable[str] = ()) -> bytes:
+    """A tar archive of files, folders and contents, by their absolute path in it.
+
+    empty: folders that are made without content. All users may write there, and run scripts `*.sh` of the others.
+    """
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for folder in empty:
+            entry = tarfile.TarInfo(folder.lstrip("/"))
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o777
+            tar.addfile(entry)
         for target, source in sources.items():
             if isinstance(source, Path):
                 tar.add(source, target.lstrip("/"), filter=_without_owner)
@@ -73,5 +80,5 @@ def _without_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     """The entry as one of root, which all may read."""
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
-    entry.mode |= 0o555 if entry.isdir() else 0o444
+    entry.mode |= 0o555 if entry.isdir() or entry.name.endswith(".sh") else 0o444
     return entry

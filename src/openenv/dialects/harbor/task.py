@@ -15,7 +15,8 @@ from openenv.formats.text_file import read_utf8
 
 CONFIG, INSTRUCTION, TESTS, SOLUTION = "task.toml", "instruction.md", "tests/test.sh", "solution/solve.sh"
 VERIFIER = "/logs/verifier"
-REWARD_TEXT, REWARD_JSON = f"{VERIFIER}/reward.txt", f"{VERIFIER}/reward.json"
+TEXT, JSON = "reward.txt", "reward.json"
+"""Files in which the tests write the reward, in VERIFIER."""
 _CANARY = re.compile(r"(?:\s*(?:<!--.*canary.*-->|#.*canary.*)\n)*\s*", re.IGNORECASE)
 """Lines at the beginning of an instruction that mark it for filters of training data, and that no agent sees."""
 _DEFAULT_VALUE = re.compile(r"\$\{\w+:-([^}]*)\}")
@@ -126,7 +127,7 @@ def read_task(folder: Path) -> HarborTask:
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{folder / CONFIG} is not TOML: {error}. Correct that line") from None
     instruction = _text(folder, INSTRUCTION, "write there what the agent is to do")
-    _text(folder, TESTS, f"write a script that writes the reward to {REWARD_TEXT}")
+    _text(folder, TESTS, f"write a script that writes the reward to {VERIFIER}/{TEXT}")
     config = _config(folder / CONFIG, written)
     if config.environment.docker_image is None and not (folder / "environment/Dockerfile").is_file():
         raise LookupError(f"{folder}: there is no environment/Dockerfile: write one, or environment.docker_image")
@@ -144,17 +145,17 @@ def reward_of(task: str, text: str | None, json_text: str | None) -> tuple[float
     file and what is wrong.
     """
     if json_text is not None:
-        return _reward_of_json(f"task {task}: {REWARD_JSON}", json_text)
+        return _reward_of_json(f"task {task}: {JSON}", json_text)
     if text is None:
         raise ValueError(
-            f"task {task}: {TESTS} wrote neither {REWARD_TEXT} nor {REWARD_JSON}. It must, also on failure"
+            f"task {task}: {TESTS} wrote neither {TEXT} nor {JSON} in {VERIFIER}. It must, also on failure"
         )
     try:
         reward = float(text)
     except ValueError:
-        raise ValueError(f"task {task}: {REWARD_TEXT} has {text:.80!r}. Write one number, such as 1 or 0.5") from None
+        raise ValueError(f"task {task}: {TEXT} has {text!r:.80}. Write one number, such as 1 or 0.5") from None
     if not math.isfinite(reward):
-        raise ValueError(f"task {task}: {REWARD_TEXT} has {reward}. Write a finite number")
+        raise ValueError(f"task {task}: {TEXT} has {reward}. Write a finite number")
     return reward, {"reward": reward}
 
 
@@ -164,7 +165,7 @@ def _reward_of_json(where: str, text: str) -> tuple[float, dict[str, float]]:
     except ValueError as error:
         raise ValueError(f'{where} is not JSON: {error}. Write an object such as {{"reward": 1}}') from None
     if not isinstance(found, dict) or not found:
-        raise ValueError(f'{where} has {text:.80!r}. Write an object such as {{"reward": 1}}')
+        raise ValueError(f'{where} has {text!r:.80}. Write an object such as {{"reward": 1}}')
     for key, value in found.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise ValueError(f"{where}: {key!r} is {value!r:.80}. Write a finite number")
