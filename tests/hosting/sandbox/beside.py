@@ -7,6 +7,7 @@ It prints, as JSON, how the program ended, and whether the other sandbox could s
 
 import json
 import sys
+from dataclasses import replace
 from typing import Literal
 
 from openenv.hosting.sandbox.box_spec import BoxSpec
@@ -26,9 +27,10 @@ print(subprocess.run(["/bin/echo", "started"], stdout=subprocess.PIPE).stdout.de
 
 def main(level: Literal["namespaces", "landlock"]) -> None:
     """Run the program, for ten seconds at most."""
+    directories = ("/app", "/data") if level == "namespaces" else ()
     with SandboxHost(level) as host, host.start(_running(_NEIGHBOUR)) as neighbour:
         neighbour.stdout.readline()
-        result = run_program(host, _running(sys.stdin.read()), seconds=10)
+        result = run_program(host, replace(_running(sys.stdin.read()), directories=directories), seconds=10)
         neighbour.stdin.write(b"\n")
         started = neighbour.stdout.readline().strip().decode()
     print(json.dumps({"reason": result.reason, "stdout": result.stdout.decode(), "neighbour": started}))

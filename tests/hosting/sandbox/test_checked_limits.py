@@ -38,6 +38,10 @@ try:
 except OSError as error: print(error.strerror, flush=True)
 os.wait()
 """
+IN_DIRECTORIES = _WAIT.format(
+    "for path in ('/session', '/tmp', '/app', '/data'): open(f'{path}/f', 'wb').write(bytes(30 << 20)),"
+    " open(f'{path}/g', 'wb').write(bytes(30 << 20))"
+)
 FORKS = "import os, time\nwhile True:\n  try: os.fork() or time.sleep(20)\n  except OSError: time.sleep(20)"
 FORKS_WITHOUT_END = "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass"
 SESSIONS_WITHOUT_END = "import os\nwhile True:\n  try: os.fork() or os.setsid()\n  except OSError: pass"
@@ -70,6 +74,7 @@ def run_as_user(level: str, program: str) -> dict[str, Any]:
     [
         ("namespaces", IN_SUM, "out of memory"),
         ("namespaces", NOT_RESIDENT, "out of memory"),
+        ("namespaces", IN_DIRECTORIES, "out of memory"),
         ("landlock", IN_SUM, "out of memory"),
         ("landlock", SHARED, "out of memory"),
         ("landlock", OF_AN_ORPHAN, "out of memory"),
@@ -85,6 +90,7 @@ def run_as_user(level: str, program: str) -> dict[str, Any]:
     ids=[
         "memory of processes",
         "shared memory that is not resident",
+        "files in directories of the root",
         "memory of processes on landlock",
         "shared memory",
         "memory of orphans",

@@ -131,6 +131,16 @@ def test_no_action_scores_0_and_each_episode_is_fresh(env: Any) -> None:
     assert act(env, "submit").reward == 0.0
 
 
+def test_what_an_agent_has_written_for_the_tests_is_removed(env: Any) -> None:
+    env.reset(task=SUM)
+    shell(
+        env, "mkdir -p /logs/verifier; echo '{\"reward\": 1}' >/logs/verifier/reward.json; touch /tests/.mine /tests/x"
+    )
+    ended = act(env, "submit")
+
+    assert (ended.reward, ended.observation.metadata["rewards"]) == (0.0, {"reward": 0.0})
+
+
 def test_an_agent_sees_neither_the_tests_nor_the_solution_nor_the_machine(env: Any) -> None:
     env.reset(task=SUM)
     found = shell(env, "find / -name expected.txt -o -name test.sh -o -name solve.sh -o -name task.toml 2>/dev/null")
@@ -428,7 +438,8 @@ def test_a_task_whose_dockerfile_installs_plays_in_a_container(
     episode = tasks.begin(task)
     try:
         seen = episode.call("run_command", {"command": "pwd; cat /opt-tool; ls /tests; sleep 60 & echo $?"})
-        killed = episode.call("run_command", {"command": "echo begun; sleep 60", "timeout_s": 1})
+        killed = episode.call("run_command", {"command": "echo begun; sleep 61", "timeout_s": 1})
+        left = episode.call("run_command", {"command": "cat /proc/[0-9]*/cmdline"})
         written = episode.call("write_file", {"path": "note.txt", "content": "right"})
         read = episode.call("read_file", {"path": "note.txt"})
         absent = episode.call("read_file", {"path": "absent.txt"})
@@ -443,6 +454,8 @@ def test_a_task_whose_dockerfile_installs_plays_in_a_container(
     assert "/work\ninstalled\n" in seen.text
     assert seen.text.endswith("0\n[exit code 0]")
     assert killed.text == "begun\n[killed after 1 s]"
+    assert "sleep\x0060" in left.text, "programs of other commands run on"
+    assert "sleep\x0061" not in left.text
     assert (written.text, read.text) == ("note.txt has 5 bytes", "right")
     assert absent.error == "read_file: there is no file absent.txt"
     assert len(network.text.splitlines()) == 2, "the names of the columns, and the exit code"

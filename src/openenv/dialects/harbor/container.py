@@ -30,7 +30,7 @@ _FOLDER = "/var/tmp/openenv"
 _IDLE = ["-c", "while :; do sleep 3600; done"]
 _LOGGED = f"rm -f {_FOLDER}/*; echo $$ >{_FOLDER}/pid; ({SHELL}) >{_FOLDER}/out 2>&1"
 """Runs a command with its outputs in a file: programs that it leaves running would hold a pipe open."""
-_KILL = f"read pid <{_FOLDER}/pid; kill -9 -- -$pid"
+_KILL = f"read pid <{_FOLDER}/pid; kill -s KILL -- -$pid"
 _POLL_S = 0.02
 _GRACE_S = 5.0
 _HEADERS = 1 << 14
