@@ -1,13 +1,12 @@
 """A task in a sandbox of this machine, whose system stands in for the image's."""
 
 import base64
-from collections.abc import Mapping
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from openenv.dialects.harbor.dockerfile import Plan, plan_of
-from openenv.dialects.harbor.machine import SHELL, CommandResult, MachineEnded, packed
+from openenv.dialects.harbor.machine import SHELL, Command, CommandResult, MachineEnded, packed
 from openenv.dialects.harbor.task import HarborTask
 from openenv.envs.coding_env.server.session import InterpreterEnded, SandboxedInterpreter
 from openenv.hosting.sandbox.box_spec import BoxSpec
@@ -65,7 +64,7 @@ class BoxMachine:
             environment={**variables, **plan.variables, **wanted.env},
             python=host.python,
         )
-        self._workdir = PurePosixPath(plan.workdir)
+        self.workdir = plan.workdir
         self._runner = SandboxedInterpreter(host.start(with_python(spec)))
         try:
             self.put(packed(plan.files))
@@ -73,23 +72,15 @@ class BoxMachine:
             self.close()
             raise
 
-    def run(
-        self,
-        command: str,
-        *,
-        timeout_s: float,
-        variables: Mapping[str, str] | None = None,
-        user: str | int | None = None,
-        output_bytes: int = 1 << 16,
-    ) -> CommandResult:
+    def run(self, command: Command) -> CommandResult:
         """Run a command. The sandbox has one user."""
         ran = self._request(
-            timeout_s,
-            command=["/bin/sh", "-c", SHELL, "sh", command],
-            directory=str(self._workdir),
-            seconds=timeout_s,
-            most=output_bytes,
-            variables=dict(variables or {}),
+            command.timeout_s,
+            command=["/bin/sh", "-c", SHELL, "sh", command.text],
+            directory=self.workdir,
+            seconds=command.timeout_s,
+            most=command.output_bytes,
+            variables=dict(command.variables),
         )
         output = base64.b64decode(ran["output"]).decode("utf-8", "replace")
         return CommandResult(exit_code=ran["exit_code"], output=output, num_left_out=ran["num_left_out"])
@@ -100,12 +91,8 @@ class BoxMachine:
 
     def read(self, path: str, most_bytes: int) -> bytes | None:
         """The beginning of a file."""
-        content = self._request(_FILES_S, read=self.absolute(path), most=most_bytes)["content"]
+        content = self._request(_FILES_S, read=path, most=most_bytes)["content"]
         return None if content is None else base64.b64decode(content)
-
-    def absolute(self, path: str) -> str:
-        """A path from the working directory as an absolute one."""
-        return str(self._workdir / path)
 
     def close(self) -> None:
         """End the sandbox."""

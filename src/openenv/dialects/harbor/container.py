@@ -7,12 +7,10 @@ import sys
 import tarfile
 import threading
 import time
-from collections.abc import Mapping
 from functools import cache
-from pathlib import PurePosixPath
 from typing import Any
 
-from openenv.dialects.harbor.machine import SHELL, CommandResult, packed
+from openenv.dialects.harbor.machine import SHELL, Command, CommandResult, packed
 from openenv.dialects.harbor.task import HarborTask
 from openenv.hosting.engine import owner_watch
 from openenv.hosting.engine.connection import Engine
@@ -63,7 +61,7 @@ class ContainerMachine:
         options = isolation.options(connection, "")
         del options["tmpfs"]  # the engine cannot read files there
         self._engine = connection
-        self._workdir = wanted.workdir or (image.attrs["Config"] or {}).get("WorkingDir") or "/"
+        self.workdir = wanted.workdir or (image.attrs["Config"] or {}).get("WorkingDir") or "/"
         self._name = name = unique_name(f"harbor-{task.name}")
         self._watch = ChildProcess([sys.executable, "-P", owner_watch.__file__, connection.url or "", name, ""])
         try:
@@ -78,27 +76,20 @@ class ContainerMachine:
             self.close()
             raise
 
-    def run(
-        self,
-        command: str,
-        *,
-        timeout_s: float,
-        variables: Mapping[str, str] | None = None,
-        user: str | int | None = None,
-        output_bytes: int = 1 << 16,
-    ) -> CommandResult:
+    def run(self, command: Command) -> CommandResult:
         """Run a command. The engine has no time limit of its own for one, and no event for its end."""
-        api, argv = self._engine.client.api, ["/bin/sh", "-c", _LOGGED, "sh", command]
+        api, argv = self._engine.client.api, ["/bin/sh", "-c", _LOGGED, "sh", command.text]
+        variables, user = dict(command.variables), str(command.user or "")
         with self._engine.errors("running a command"):
-            created = api.exec_create(
-                self._container.id, argv, environment=dict(variables or {}), workdir=self._workdir, user=str(user or "")
-            )["Id"]
+            created = api.exec_create(self._container.id, argv, environment=variables, workdir=self.workdir, user=user)[
+                "Id"
+            ]
             api.exec_start(created, detach=True)
-            exit_code = self._ended(created, timeout_s)
+            exit_code = self._ended(created, command.timeout_s)
             if exit_code is None:
                 self._container.exec_run(["/bin/sh", "-c", _KILL])
                 self._ended(created, _GRACE_S)
-        output, size = self._content(f"{_FOLDER}/out", output_bytes) or (b"", 0)
+        output, size = self._content(f"{_FOLDER}/out", command.output_bytes) or (b"", 0)
         return CommandResult(
             exit_code=exit_code, output=output.decode("utf-8", "replace"), num_left_out=size - len(output)
         )
@@ -110,12 +101,8 @@ class ContainerMachine:
 
     def read(self, path: str, most_bytes: int) -> bytes | None:
         """The beginning of a file."""
-        found = self._content(self.absolute(path), most_bytes)
+        found = self._content(path, most_bytes)
         return None if found is None else found[0]
-
-    def absolute(self, path: str) -> str:
-        """A path from the working directory as an absolute one."""
-        return str(PurePosixPath(self._workdir, path))
 
     def close(self) -> None:
         """Remove the container."""

@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from openenv.core.env_server.mcp_types import Tool, ToolErrorType
-from openenv.dialects.harbor.machine import CommandResult, Machine, MachineEnded, packed
+from openenv.dialects.harbor.machine import Command, CommandResult, Machine, MachineEnded, packed
 from openenv.dialects.harbor.task import JSON, SOLUTION, TESTS, TEXT, VERIFIER, HarborTask, reward_of
 from openenv.dialects.tool_environment import ToolOutcome
 
@@ -89,12 +90,13 @@ class HarborEpisode:
         """Run the task's solution, as an agent without a model."""
         config = self._task.config
         self._machine.put(packed({"/solution": self._task.folder / "solution"}))
-        return self._machine.run(
-            f"/{SOLUTION}",
+        command = Command(
+            text=f"/{SOLUTION}",
             timeout_s=config.agent.timeout_sec or MOST_COMMAND_S,
             variables=config.solution.env,
             user=config.agent.user,
         )
+        return self._machine.run(command)
 
     def close(self) -> None:
         """End the machine."""
@@ -122,25 +124,26 @@ class HarborEpisode:
         """What a command has printed, or a file has. Raises OSError where the machine refuses it."""
         if isinstance(action, RunCommand):
             seconds = min(action.timeout_s, self._time_left())
-            ran = self._machine.run(
-                action.command, timeout_s=seconds, user=self._task.config.agent.user, output_bytes=_OUTPUT_BYTES
-            )
-            return _shown(ran, seconds)
+            user = self._task.config.agent.user
+            command = Command(text=action.command, timeout_s=seconds, user=user, output_bytes=_OUTPUT_BYTES)
+            return _shown(self._machine.run(command), seconds)
+        assert isinstance(action, ReadFile | WriteFile)
+        path = str(PurePosixPath(self._machine.workdir, action.path))
         if isinstance(action, ReadFile):
-            found = self._machine.read(action.path, _FILE_BYTES)
+            found = self._machine.read(path, _FILE_BYTES)
             if found is None:
                 raise FileNotFoundError(f"there is no file {action.path}")
             return found.decode("utf-8", "replace")
-        assert isinstance(action, WriteFile)
-        self._machine.put(packed({self._machine.absolute(action.path): action.content.encode()}))
+        self._machine.put(packed({path: action.content.encode()}))
         return f"{action.path} has {len(action.content.encode())} bytes"
 
     def _end(self, text: str) -> ToolOutcome:
         """Run the tests, which no command has seen. Raises RuntimeError and ValueError where they give no reward."""
-        config, script = self._task.config.verifier, f"/{TESTS}"
-        self._machine.run(f"rm -rf /tests {VERIFIER}", timeout_s=_PREPARING_S)
+        config = self._task.config.verifier
+        self._machine.run(Command(text=f"rm -rf /tests {VERIFIER}", timeout_s=_PREPARING_S))
         self._machine.put(packed({"/tests": self._task.folder / "tests"}, ("/logs", VERIFIER)))
-        ran = self._machine.run(script, timeout_s=config.timeout_sec, variables=config.env, user=config.user)
+        tests = Command(text=f"/{TESTS}", timeout_s=config.timeout_sec, variables=config.env, user=config.user)
+        ran = self._machine.run(tests)
         task = self._task.name
         if ran.exit_code is None:
             raise RuntimeError(f"task {task}: {TESTS} ran for more than verifier.timeout_sec, {config.timeout_sec:g} s")

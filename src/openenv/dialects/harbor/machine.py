@@ -3,7 +3,7 @@
 import io
 import tarfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -13,6 +13,20 @@ SHELL = 'if command -v bash >/dev/null 2>&1; then exec bash -c "$1"; else exec s
 
 class MachineEnded(RuntimeError):
     """The sandbox or container of the episode has ended. The message is the reason."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """A command of the shell."""
+
+    text: str
+    timeout_s: float
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Of its environment, beside those of the machine."""
+    user: str | int | None = None
+    """None: the machine's own."""
+    output_bytes: int = 1 << 16
+    """How much of its output is kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,25 +45,17 @@ class Machine(Protocol):
     """A sandbox or a container. What a command starts runs on until the machine closes. All methods
     block, and raise MachineEnded where its programs have ended it, ContainerFault where the engine fails."""
 
-    def run(
-        self,
-        command: str,
-        *,
-        timeout_s: float,
-        variables: Mapping[str, str] | None = None,
-        user: str | int | None = None,
-        output_bytes: int = 1 << 16,
-    ) -> CommandResult:
-        """Run a command of the shell in the task's working directory. user: None for the machine's own."""
+    workdir: str
+    """Where commands run."""
+
+    def run(self, command: Command) -> CommandResult:
+        """Run a command of the shell in the working directory."""
 
     def put(self, archive: bytes) -> None:
         """Extract a tar archive at the root. Raises OSError where that is refused."""
 
     def read(self, path: str, most_bytes: int) -> bytes | None:
-        """The beginning of a file; None where there is none. path: from the working directory."""
-
-    def absolute(self, path: str) -> str:
-        """A path from the working directory as an absolute one."""
+        """The beginning of a file; None where there is none. path: an absolute one."""
 
     def close(self) -> None:
         """End it, with all that runs there."""
