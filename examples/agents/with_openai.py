@@ -12,7 +12,9 @@ async def play(task):
     async with model, connection as (reading, writing, _), ClientSession(reading, writing) as session:
         await session.initialize()
         listed = (await session.list_tools()).tools
-        functions = [{"name": one.name, "description": one.description, "parameters": one.inputSchema} for one in listed]
+        functions = [
+            {"name": one.name, "description": one.description, "parameters": one.inputSchema} for one in listed
+        ]
         tools = [{"type": "function", "function": function} for function in functions]
         messages = [{"role": "user", "content": task.observation}]
         for _ in range(6):

@@ -16,6 +16,7 @@ from openenv.rl.reports.results import read_rows
 from openenv.rl.run import run
 from openenv.rl.setup import setup_training
 
+EXAMPLES = Path(__file__).parents[3] / "examples" / "agents"
 PLAYERS = Path(__file__).with_name("players.py")
 FAILS_LATER = 'if test -e "$MARKER"; then echo so it goes; exit 3; fi; touch "$MARKER"'
 SETTINGS: dict[str, Any] = {
@@ -52,6 +53,28 @@ async def test_an_agent_is_trained_and_evaluated(agent: str, has_signal: bool, t
     (first, *_) = (json.loads(line) for line in (config.run_dir / "transcripts.jsonl").read_text().splitlines())
     assert len(first["turns"]) >= len(first["actions"]) > 0
     assert all(turn["prompt"] for turn in first["turns"])
+
+
+@pytest.mark.parametrize("program", ["with_openai", "with_smolagents", "with_pydantic_ai"])
+async def test_an_agent_of_each_library_is_trained_on_the_calls_that_it_makes(program: str, tmp_path: Path) -> None:
+    config = config_of(
+        tmp_path,
+        {"function": f"{EXAMPLES / program}.py:play", "random_episodes": 8},
+        env={"name": f"{EXAMPLES / 'doors.py'}:Doors"},
+        max_req_tokens=700,
+        max_res_tokens=24,
+        pretrain={"steps": 3, "batch_size": 64, "max_decisions": 200},
+        trainer={"training": {"steps": 1}},
+        evaluation={"num_games": 2, "interval": 0},
+    )
+
+    await run(config)
+
+    (row,) = read_rows(config.run_dir / "metrics.jsonl")
+    assert row["episodes/invalid"] == 0
+    assert row["num_episodes"] >= 16
+    (first, *_) = (json.loads(line) for line in (config.run_dir / "transcripts.jsonl").read_text().splitlines())
+    assert "open_door" in first["turns"][0]["prompt"]
 
 
 async def played(config: Config) -> Group:

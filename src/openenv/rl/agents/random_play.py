@@ -77,7 +77,9 @@ class RandomModel:
         if tools:
             tool = rng.choice(tools)
             arguments = SchemaSampler(tool["parameters"], rng, optional=True, words=words).sample()
-            call = CalledTool(f"call{self.num_replies - 1:05d}00", tool["name"], json_text(arguments, ensure_ascii=False))
+            call = CalledTool(
+                f"call{self.num_replies - 1:05d}00", tool["name"], json_text(arguments, ensure_ascii=False)
+            )
             return call_text(call.name, arguments), ModelReply("", tool_calls=(call,), end="tool_calls")
         if request.reply_schema is not None:
             text = json_text(SchemaSampler(request.reply_schema, rng, words=words).sample(), ensure_ascii=False)
