@@ -19,6 +19,16 @@ from openenv.rl.setup import setup_training
 EXAMPLES = Path(__file__).parents[3] / "examples" / "agents"
 PLAYERS = Path(__file__).with_name("players.py")
 FAILS_LATER = 'if test -e "$MARKER"; then echo so it goes; exit 3; fi; touch "$MARKER"'
+ALONE = """
+import os, httpx, openai
+client, seen = openai.OpenAI(), os.environ["OPENENV_OBSERVATION"]
+while "The episode has ended" not in seen:
+    messages = [{"role": "user", "content": seen}]
+    reply = client.chat.completions.create(model="any", messages=messages).choices[0].message.content
+    call = {"method": "tools/call", "params": {"name": "reply", "arguments": {"reply": reply}}}
+    answer = httpx.post(os.environ["OPENENV_MCP_URL"], json={"jsonrpc": "2.0", "id": 1, **call})
+    seen = answer.json()["result"]["content"][0]["text"]
+"""
 SETTINGS: dict[str, Any] = {
     "env": {"name": "openspiel", "reset": {"game_name": "blackjack"}},
     "seed": 1,
@@ -88,7 +98,9 @@ async def played(config: Config) -> Group:
     return group
 
 
-async def test_a_process_plays_its_episode(tmp_path: Path) -> None:
+async def test_a_process_plays_its_episode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")  # nothing is there: the endpoint needs no proxy
+
     group = await played(config_of(tmp_path, {"command": [sys.executable, str(PLAYERS)]}))
 
     assert len(group.valid) == 4
@@ -105,6 +117,17 @@ async def test_an_agent_does_a_task_of_harbor_by_its_functions(tmp_path: Path) -
 
     assert [one.outcome for one in group.trajectories] == ["won"] * 4, [one.reason for one in group.trajectories]
     assert all(one.game_return == 1.0 and one.segments for one in group.trajectories)
+
+
+async def test_a_process_in_a_sandbox_plays_its_episode(tmp_path: Path) -> None:
+    program = tmp_path / "agent.py"
+    program.write_text(ALONE, encoding="utf-8")
+    agent = {"command": ["python3", str(program)], "sandbox": {"packages": ["openai"]}}
+
+    group = await played(config_of(tmp_path, agent))
+
+    assert len(group.valid) == 4
+    assert all(one.turns and one.segments for one in group.valid)
 
 
 @pytest.mark.parametrize(

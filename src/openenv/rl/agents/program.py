@@ -1,20 +1,8 @@
-"""An agent's program in one episode: what it is given, and how it is started and ended."""
+"""An agent's program in one episode: what it is given, and how it fails."""
 
-import asyncio
-import contextlib
-import inspect
-import os
-import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
-
-from openenv.auto.environment import load_named
-from openenv.rl.config.playing import AgentConfig
-
-_OUTPUT_BYTES = 1 << 16
-"""The end of a program's output that is kept."""
-_END_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,59 +34,6 @@ class Agent(Protocol):
         ...
 
 
-class Command:
-    """A program that is a process of its own."""
-
-    def __init__(self, command: Sequence[str]) -> None:
-        self._command = list(command)
-
-    async def __call__(self, task: AgentTask) -> None:
-        """Run it to its end. Raises AgentFailed with its exit code and the end of its output."""
-        process = await asyncio.create_subprocess_exec(
-            *self._command,
-            env={**os.environ, **task.environment},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            output = await _end_of(process.stdout)
-            code = await process.wait()
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # what it has started too
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), _END_S)
-        if code:
-            raise AgentFailed(f"it ended with {code}: {output}")
-
-
-def agent_of(config: AgentConfig) -> Agent:
-    """The agent of a configuration. Raises LookupError for a function that is not there."""
-    return (
-        Command(config.command)
-        if config.command
-        else Function(load_named(config.function, "agent.function", "FUNCTION"))
-    )
-
-
-class Function:
-    """A function of this process. One that is no coroutine function runs in a thread."""
-
-    def __init__(self, function: Callable[[AgentTask], Any]) -> None:
-        self._function = function
-
-    async def __call__(self, task: AgentTask) -> Any:
-        if inspect.iscoroutinefunction(self._function):
-            return await self._function(task)
-        return await asyncio.to_thread(self._function, task)
-
-
-async def _end_of(stream: asyncio.StreamReader | None) -> str:
-    """The end of what a stream has."""
-    assert stream is not None
-    kept = b""
-    while part := await stream.read(_OUTPUT_BYTES):
-        kept = (kept + part)[-_OUTPUT_BYTES:]
-    return kept.decode("utf-8", "replace").strip()[-1000:]
+def end_of_text(output: bytes) -> str:
+    """The last lines of an output."""
+    return output.decode("utf-8", "replace").strip()[-1000:]

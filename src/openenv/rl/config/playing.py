@@ -82,6 +82,21 @@ class EnvConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AgentSandboxConfig:
+    """A sandbox for each run of an agent's command. It has no network but the endpoint, and no variables of the run."""
+
+    packages: list[str] = field(default_factory=list)
+    """Installed Python packages that it may import, such as `openai`. What they require is added."""
+    readable: list[str] = field(default_factory=list)
+    """Files and folders that it may read, beside the files that the command names and those of the system."""
+    memory_mb: int = 1024
+    """Memory of all its processes and files, in MiB."""
+
+    def __post_init__(self) -> None:
+        require(self.memory_mb >= 16, "agent.sandbox.memory_mb", self.memory_mb, "must be at least 16.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class AgentConfig:
     """A program that plays. It calls the model as it likes, and the environment's functions by MCP.
 
@@ -93,6 +108,8 @@ class AgentConfig:
     is a coroutine function."""
     command: list[str] = field(default_factory=list)
     """A process for each episode, which finds what it needs in environment variables."""
+    sandbox: AgentSandboxConfig | None = None
+    """Where the command runs. None: as any program of this user. It needs bubblewrap."""
     time_limit_s: float = 600.0
     """Seconds after which an episode is stopped. Its rewards so far count."""
     at_once: int = 16

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from openenv.auto.environment import ServedEnvironment
 from openenv.core.session_pool import SessionPool
 from openenv.rl.agents.episodes import AgentEpisodes
-from openenv.rl.agents.program import agent_of
+from openenv.rl.agents.kinds import agent_of
 from openenv.rl.algorithm.curricula import shares
 from openenv.rl.algorithm.rewards import EpisodeReward, RandomReturns, Reward
 from openenv.rl.budget import Budget
