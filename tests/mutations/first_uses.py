@@ -135,7 +135,7 @@ MENDS: dict[str, list[Mutation | TextMutation]] = {
     ],
     "what is not there or not read is an error with the next step": [
         Mutation(
-            "openenv.auto.source:resolve", code("name.startswith(('.', '/', '~'))"), "False",
+            "openenv.auto.resolver:resolve", code("name.startswith(('.', '/', '~'))"), "False",
             "tests/auto/test_discovery.py",
         ),
         Mutation(

@@ -5,7 +5,7 @@ from typing import Any
 from openenv.auto.auto_env import AutoEnv as AutoEnv
 from openenv.auto.auto_env import install_space
 from openenv.auto.discovery import environments, find_environment
-from openenv.auto.source import resolve
+from openenv.auto.resolver import resolve
 from openenv.core.generic_client import GenericAction
 from openenv.formats.text_file import printable
 

@@ -11,7 +11,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from openenv.auto.discovery import EnvironmentInfo, check_name, environments, find_environment
-from openenv.auto.source import resolve
+from openenv.auto.resolver import resolve
 from openenv.core.client.owned_server import BoundProvider
 from openenv.core.client.providers import ContainerProvider
 from openenv.core.env_client import EnvClient

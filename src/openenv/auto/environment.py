@@ -12,8 +12,8 @@ from typing import Any
 
 from openenv.auto.discovery import EnvironmentInfo, find_environment
 from openenv.auto.environment_folder import folder_target
+from openenv.auto.resolver import IMAGE, resolve
 from openenv.auto.schema_client import ServerDescription, describe_server
-from openenv.auto.source import IMAGE, resolve
 from openenv.core.client.owned_server import BoundProvider, OwnedServer
 from openenv.core.client.providers import RuntimeProvider
 from openenv.core.env_client import EnvClient
@@ -177,7 +177,7 @@ def token_headers() -> dict[str, str]:
 
 
 def named_environment(name: str, *, text: str | None = None) -> NamedEnvironment:
-    """The environment of a name, in one of the forms of `openenv.auto.source.FORMS`.
+    """The environment of a name, in one of the forms of `openenv.auto.resolver.FORMS`.
 
     text: a class that replaces its text interface.
     Raises what `resolve` raises, and LookupError for a Space, whose server or image has a name of its own.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openenv.auto.discovery import UnknownEnvironment
-from openenv.auto.source import IMAGE, Source, resolve
+from openenv.auto.resolver import IMAGE, Source, resolve
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.observability.log_context import configure_logging
 from openenv.dialects.names import dialect_spec

@@ -7,9 +7,9 @@ from pathlib import Path
 import typer
 
 from openenv.auto.environment import named_environment
+from openenv.auto.resolver import IMAGE
 from openenv.auto.sandboxed_server import SandboxedServer
 from openenv.auto.serving import limits, servable, serve_source
-from openenv.auto.source import IMAGE
 from openenv.cli.completion import environment_names
 from openenv.cli.reload import run_reloading
 from openenv.core.client.owned_server import BoundProvider, OwnedServer

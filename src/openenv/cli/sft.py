@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from openenv.auto.source import FORMS
+from openenv.auto.resolver import FORMS
 from openenv.evaluation.episode_files.records import RecordedEpisode
 from openenv.evaluation.tables import table_console
 from openenv.formats.json_text import json_text

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from openenv.auto.environment import named_environment
-from openenv.auto.source import FORMS
+from openenv.auto.resolver import FORMS
 from openenv.cli.completion import environment_names
 from openenv.cli.live_view import live_view
 from openenv.cli.training_plan import print_plan

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from openenv.auto.environment import token_headers
-from openenv.auto.source import FORMS
+from openenv.auto.resolver import FORMS
 from openenv.cli.completion import environment_names
 from openenv.evaluation.quality import CheckRow, check_environment
 from openenv.evaluation.tables import table_console

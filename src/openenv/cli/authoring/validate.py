@@ -8,7 +8,7 @@ import typer
 
 from openenv.auto.environment import named_environment
 from openenv.auto.environment_folder import folder_target
-from openenv.auto.source import FORMS
+from openenv.auto.resolver import FORMS
 from openenv.cli.authoring.check import as_object, report, run_checks
 from openenv.cli.completion import environment_names
 from openenv.envs.catalog import read_manifest

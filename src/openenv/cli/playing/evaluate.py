@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from openenv.auto.environment import named_environment
-from openenv.auto.source import FORMS
+from openenv.auto.resolver import FORMS
 from openenv.cli.completion import environment_names, policy_lists
 from openenv.cli.option_groups import with_option_groups
 from openenv.cli.pages.options import PageOptions

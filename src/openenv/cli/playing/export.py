@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from openenv.auto.source import FORMS
+from openenv.auto.resolver import FORMS
 from openenv.integrations.data import FORMATS, export_episodes, load_episodes
 
 EXAMPLE = "Examples: `openenv export episodes/random.jsonl --to datasets --out data`, "

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import track
 
 from openenv.auto.environment import NamedEnvironment, token_headers
-from openenv.auto.source import FORMS
+from openenv.auto.resolver import FORMS
 from openenv.cli.option_groups import with_option_groups
 from openenv.cli.pages.options import PageOptions
 from openenv.evaluation.replay import Replay, ReplayClient, ReplayedRequest, read_recording

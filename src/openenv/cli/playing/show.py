@@ -10,7 +10,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from openenv.auto.environment import named_environment
-from openenv.auto.source import FORMS
+from openenv.auto.resolver import FORMS
 from openenv.cli.completion import environment_names
 from openenv.cli.playing.evaluation_options import reset_keywords
 from openenv.core.env_server.types import Action

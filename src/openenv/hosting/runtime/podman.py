@@ -6,7 +6,7 @@ from typing import Any
 
 from openenv.core.errors import ContainerFault
 from openenv.hosting.engine.connection import Engine
-from openenv.hosting.runtime.container_engine import EngineProvider
+from openenv.hosting.runtime.docker import EngineProvider
 
 REMEDY = "Does its service run? `systemctl start podman.socket`, or `podman system service --time=0 URL`"
 

@@ -48,8 +48,8 @@ def load_environment(
     """An environment of verifiers, whose examples are the seeds `first_seed` and following.
 
     Args:
-        environment: any name of an environment (`openenv.auto.source.FORMS`); its server runs until `close`, or the end
-            of the program.
+        environment: any name of an environment (`openenv.auto.resolver.FORMS`); its server runs until `close`, or the
+            end of the program.
         reset: keywords of every reset.
         text: a text interface instead of the environment's own.
         retries: replies that may name no action, or a refused one, one after the other, before the rollout ends.

@@ -147,7 +147,8 @@ def as_environment_factory(
     """A class for `environment_factory`. Each instance has a session of one server, which is started if it has no URL.
 
     Args:
-        environment: any name of an environment (`openenv.auto.source.FORMS`), or a client class, which needs base_url.
+        environment: any name of an environment (`openenv.auto.resolver.FORMS`), or a client class, which needs
+            base_url.
         reset: keywords of every reset.
         reset_columns: columns of the dataset that are keywords too.
         instructions: shown before the first observation.

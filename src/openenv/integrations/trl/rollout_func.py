@@ -141,7 +141,7 @@ def make_rollout_func(
     """A `rollout_func` that plays an environment through its text interface, with TRL's own model.
 
     Args:
-        environment: any name of an environment (`openenv.auto.source.FORMS`), such as `guess` or a URL.
+        environment: any name of an environment (`openenv.auto.resolver.FORMS`), such as `guess` or a URL.
         reset: the keywords of every reset.
         max_turns: actions after which an episode is stopped.
         max_prompt_tokens: of the context.
