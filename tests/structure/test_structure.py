@@ -106,6 +106,7 @@ def test_no_console_takes_a_part_of_a_name_for_an_emoji():
 
 
 CLOCKS = {
+    "agents/capture/sessions.py": "what the published sessions have",
     "agents/endpoint/dialect.py": "the time of a response, a field of OpenAI's APIs",
     "agents/llm/http.py": "the date of a Retry-After header",
     "cli/train.py": "the time at which a file was changed",

@@ -40,6 +40,10 @@ from openenv.core.wire.server_codec import invalid_message
 if TYPE_CHECKING:
     from openenv.core.vector.env import Autoreset, VectorEnv
 
+EnvClientT = TypeVar("EnvClientT", bound="EnvClient[Any, Any, Any]")
+ResultT = TypeVar("ResultT")
+"""For annotations of programs that import them; ours have Self."""
+
 __getattr__, __dir__ = names_elsewhere(__name__, NAMES[__name__])
 
 _MEGABYTE = 1 << 20

@@ -92,7 +92,8 @@ class Application:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI application."""
         headers = Headers(scope=scope)
-        key, path = _key_and_path(scope["path"], headers)
+        path = scope["path"].removeprefix(scope.get("root_path", ""))  # where another application serves this one
+        key, path = _key_and_path(path, headers)
         is_anthropic = path.startswith("/v1/messages") or "anthropic-version" in headers
         form = _CALLS.get(path, MessagesCall if is_anthropic else ChatCall)
         try:

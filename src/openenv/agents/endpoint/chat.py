@@ -6,7 +6,6 @@ from typing import Any
 from openenv.agents.endpoint.dialect import (
     Call,
     Memory,
-    Message,
     assistant_message,
     check_tool_choice,
     event,
@@ -19,7 +18,7 @@ from openenv.agents.endpoint.dialect import (
     token_logprobs,
 )
 from openenv.agents.endpoint.fields import Fields, Part, image_part, text_part
-from openenv.agents.endpoint.requests import CalledTool, ModelAnswer, ModelReply, ModelRequest, ToolChoice
+from openenv.agents.endpoint.requests import CalledTool, Message, ModelAnswer, ModelReply, ModelRequest, ToolChoice
 
 _MAX_REPLIES = 128
 _ROLES = ("system", "developer", "user", "assistant", "tool")

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from openenv.agents.endpoint.fields import Fields
 from openenv.agents.endpoint.requests import (
     CalledTool,
+    Message,
     ModelAnswer,
     ModelReply,
     ModelRequest,
@@ -22,8 +23,6 @@ DEFAULT_MODEL = "openenv"
 """The model's name in responses to requests that name none."""
 _SAMPLING = ("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "seed")
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
-
-Message = Mapping[str, Any]
 
 
 @dataclass

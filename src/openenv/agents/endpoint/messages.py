@@ -8,7 +8,6 @@ import orjson
 from openenv.agents.endpoint.dialect import (
     Call,
     Memory,
-    Message,
     assistant_message,
     check_tool_choice,
     event,
@@ -22,6 +21,7 @@ from openenv.agents.endpoint.fields import Fields, Part, image_part, joined, tex
 from openenv.agents.endpoint.requests import (
     CalledTool,
     EndReason,
+    Message,
     ModelAnswer,
     ModelReply,
     ModelRequest,

@@ -1,5 +1,6 @@
 """What an agent's program asks its language model, and the answer, whatever API it speaks."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -8,6 +9,7 @@ from openenv.core.errors import OpenEnvError
 
 EndReason = Literal["stop", "tool_calls", "length", "content_filter"]
 ToolChoice = Literal["auto", "none", "required"]
+Message = Mapping[str, Any]
 
 
 class RequestRefused(OpenEnvError):
@@ -33,7 +35,7 @@ class RequestRefused(OpenEnvError):
 class ModelRequest:
     """One call of the model."""
 
-    messages: tuple[Mapping[str, Any], ...]
+    messages: tuple[Message, ...]
     """As Chat Completions has them. Role: system, user, assistant or tool. Content: a text, or parts of type text and
     image_url. An assistant may have `tool_calls` and `reasoning_content`, a tool has a `tool_call_id`."""
     tools: tuple[Mapping[str, Any], ...] = ()
@@ -99,3 +101,23 @@ class AnswersRequests(Protocol):
     async def answer(self, request: ModelRequest) -> ModelAnswer:
         """Answer a call. Raises RequestRefused for one that cannot be answered."""
         ...
+
+
+def meaning(message: Message) -> list[Any]:
+    """What a message says, however a program sends it back: ids of calls, white space at the ends and the form of parts
+    may be others, and thinking may be left out."""
+    content = message.get("content") or ""
+    if not isinstance(content, str) and all(part["type"] == "text" for part in content):
+        content = "".join(part["text"] for part in content)
+    calls = [[call["function"]["name"], arguments_of(call)] for call in message.get("tool_calls") or ()]
+    return [message["role"], content.strip() if isinstance(content, str) else content, calls]
+
+
+def arguments_of(call: Message) -> Any:
+    """The arguments of a call of the OpenAI API: an object, or the text that is none."""
+    written = call["function"]["arguments"]
+    try:
+        found = json.loads(written) if isinstance(written, str) else written
+    except (ValueError, RecursionError):
+        return written
+    return found if isinstance(found, dict) else written

@@ -7,7 +7,6 @@ from openenv.agents.endpoint.chat import plain_tool_choice
 from openenv.agents.endpoint.dialect import (
     Call,
     Memory,
-    Message,
     assistant_message,
     check_tool_choice,
     event,
@@ -23,6 +22,7 @@ from openenv.agents.endpoint.dialect import (
 from openenv.agents.endpoint.fields import Fields, Part, image_part, text_part
 from openenv.agents.endpoint.requests import (
     CalledTool,
+    Message,
     ModelAnswer,
     ModelReply,
     ModelRequest,

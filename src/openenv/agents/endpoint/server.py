@@ -2,20 +2,16 @@
 
 import asyncio
 import secrets
-import socket
-import threading
 from typing import Self
-
-import uvicorn
 
 from openenv.agents.endpoint.application import Application, Episode, hash_of
 from openenv.agents.endpoint.requests import AnswersRequests
+from openenv.agents.endpoint.server_thread import ServerThread
 from openenv.agents.endpoint.tools import ServesTools
 
-_BACKLOG = 2048
 _IDLE_CONNECTION_S = 120
 """Longer than clients keep a connection: otherwise they lose requests on one that the server closes."""
-_STOP_TIMEOUT_S = 10.0
+_START_TIMEOUT_S = _STOP_TIMEOUT_S = 10.0
 
 
 class Endpoint:
@@ -52,26 +48,18 @@ class Endpoint:
             keep_alive_s=keep_alive_s,
             answer_timeout_s=answer_timeout_s,
         )
-        self._server: uvicorn.Server | None = None
-        self._thread: threading.Thread | None = None
+        self._server = ServerThread("the endpoint of models")
         self._base_url = ""
 
     async def __aenter__(self) -> Self:
         """Listen. Raises OSError for an address that is taken."""
-        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
-        listener = socket.create_server((self._host, self._port), family=family, backlog=_BACKLOG)
-        host, port = listener.getsockname()[:2]
-        self._base_url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        settings = uvicorn.Config(
-            self._application, log_level="warning", log_config=None, lifespan="off", ws="none", proxy_headers=False,
+        port = await asyncio.to_thread(
+            self._server.start, self._application, self._host, self._port, _START_TIMEOUT_S,
+            lifespan="off", ws="none", proxy_headers=False,
             access_log=False,  # whose lines would have keys in paths
-            backlog=_BACKLOG, timeout_keep_alive=_IDLE_CONNECTION_S, timeout_graceful_shutdown=1,
+            timeout_keep_alive=_IDLE_CONNECTION_S,
         )  # fmt: skip
-        self._server = uvicorn.Server(settings)
-        self._thread = threading.Thread(
-            target=_serve, args=(self._server, listener), name="endpoint of models", daemon=True
-        )
-        self._thread.start()
+        self._base_url = f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{port}"
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -79,12 +67,7 @@ class Endpoint:
         for episode in self._episodes.values():
             episode.close()
         self._episodes.clear()
-        assert self._server is not None
-        assert self._thread is not None
-        self._server.should_exit = True
-        await asyncio.to_thread(self._thread.join, _STOP_TIMEOUT_S)
-        if self._thread.is_alive():
-            raise TimeoutError(f"the endpoint of models at {self._base_url} did not stop in {_STOP_TIMEOUT_S:g} s")
+        await asyncio.to_thread(self._server.stop, _STOP_TIMEOUT_S)
 
     @property
     def base_url(self) -> str:
@@ -120,9 +103,3 @@ class Endpoint:
         episode = self._episodes.pop(hash_of(key), None)
         if episode is not None:
             episode.close()
-
-
-def _serve(server: uvicorn.Server, listener: socket.socket) -> None:
-    """Run a server until it is stopped. Connections that come before it runs wait in the listener."""
-    with listener:
-        server.run([listener])

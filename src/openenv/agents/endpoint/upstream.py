@@ -66,45 +66,54 @@ class UpstreamModel:
         headers = {"Authorization": f"Bearer {self._api_key}"} if self._api_key else {}
         try:
             answer = await post_json(
-                self._url, self._body(request), headers,
+                self._url, chat_body(request, self._model), headers,
                 timeout_s=self._timeout_s, secret=self._api_key, http=self._http,
             )  # fmt: skip
-            return self._answer(answer)
+            return answer_of(answer, self._url, self._api_key)
         except LLMError as error:
             status = error.status if error.status in _OF_THE_REQUEST else 502
             raise RequestRefused(f"the model's service failed: {error}", status=status) from error
 
-    def _body(self, request: ModelRequest) -> dict[str, Any]:
-        limit = "max_completion_tokens" if needs_max_completion_tokens(self._model) else "max_tokens"
-        body: dict[str, Any] = {"model": self._model, "messages": list(request.messages), **request.sampling}
-        if request.tools:
-            body["tools"] = [{"type": "function", "function": tool} for tool in request.tools]
-            named = {"type": "function", "function": {"name": request.named_tool}}
-            body["tool_choice"] = request.tool_choice if request.named_tool is None else named
-            if not request.allows_parallel_calls:
-                body["parallel_tool_calls"] = False
-        if request.reply_schema is not None:
-            schema = {"name": "reply", "schema": request.reply_schema}
-            body["response_format"] = {"type": "json_schema", "json_schema": schema}
-        if request.max_tokens is not None:
-            body[limit] = request.max_tokens
-        if request.stop:
-            body["stop"] = list(request.stop)
-        if request.num_replies > 1:
-            body["n"] = request.num_replies
-        if request.wants_logprobs:
-            body["logprobs"] = True
-        return body
 
-    def _answer(self, answer: dict[str, Any]) -> ModelAnswer:
-        usage = answer.get("usage") or {}
-        try:
-            replies = [_reply(choice) for choice in answer["choices"]]
-            # the service counts the tokens of all replies together
-            replies[0] = replace(replies[0], num_tokens=usage.get("completion_tokens") or 0)
-            return ModelAnswer(tuple(replies), usage.get("prompt_tokens") or 0)
-        except (UnexpectedContent, KeyError, IndexError, TypeError, AttributeError):
-            raise unexpected(self._url, answer, self._api_key) from None
+def chat_body(request: ModelRequest, model: str) -> dict[str, Any]:
+    """A call as the body of a request of Chat Completions. model: the name by which the service knows it."""
+    limit = "max_completion_tokens" if needs_max_completion_tokens(model) else "max_tokens"
+    body: dict[str, Any] = {"model": model, "messages": list(request.messages), **request.sampling}
+    if request.tools:
+        body["tools"] = [{"type": "function", "function": tool} for tool in request.tools]
+        named = {"type": "function", "function": {"name": request.named_tool}}
+        body["tool_choice"] = request.tool_choice if request.named_tool is None else named
+        if not request.allows_parallel_calls:
+            body["parallel_tool_calls"] = False
+    if request.reply_schema is not None:
+        schema = {"name": "reply", "schema": request.reply_schema}
+        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    if request.max_tokens is not None:
+        body[limit] = request.max_tokens
+    if request.stop:
+        body["stop"] = list(request.stop)
+    if request.num_replies > 1:
+        body["n"] = request.num_replies
+    if request.wants_logprobs:
+        body["logprobs"] = True
+    return body
+
+
+def answer_of(response: dict[str, Any], url: str, secret: str | None = None) -> ModelAnswer:
+    """A response of Chat Completions as the answer to a call. Raises LLMError for another body."""
+    usage = response.get("usage") or {}
+    try:
+        replies = [_reply(choice) for choice in response["choices"]]
+        # the service counts the tokens of all replies together
+        replies[0] = replace(replies[0], num_tokens=usage.get("completion_tokens") or 0)
+        return ModelAnswer(tuple(replies), usage.get("prompt_tokens") or 0)
+    except (UnexpectedContent, KeyError, IndexError, TypeError, AttributeError):
+        raise unexpected(url, response, secret) from None
+
+
+def without_logprobs(answer: ModelAnswer) -> ModelAnswer:
+    """An answer to a program that has not asked for log-probabilities."""
+    return replace(answer, replies=tuple(replace(reply, logprobs=None) for reply in answer.replies))
 
 
 def _reply(choice: dict[str, Any]) -> ModelReply:

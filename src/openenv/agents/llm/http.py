@@ -45,6 +45,10 @@ class LLMError(OpenEnvError):
         self.status = status
 
 
+class LLMTimeout(LLMError):
+    """A language model's service did not respond in time."""
+
+
 async def post_json(
     url: str,
     body: dict[str, Any],
@@ -87,7 +91,7 @@ async def post_json(
             except MessageTooBig:
                 raise LLMError(f"{url} returned more than {_MAX_BYTES >> 20} MiB: check endpoint") from None
             except httpx.TimeoutException:
-                raise LLMError(
+                raise LLMTimeout(
                     f"{url} did not respond within {timeout_s} s: raise timeout_s, or request less"
                 ) from None
             except httpx.HTTPError as error:

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from openenv.agents.endpoint.requests import Message, meaning
 from openenv.formats.json_text import json_text
-from openenv.rl.agents.shown import Message, meaning
 from openenv.rl.algorithm.segment import Segment
 
 CallEnd = Literal["answered", "refused", "failed", "lost", "stopped"]

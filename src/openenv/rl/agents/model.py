@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from openenv.agents.endpoint.requests import (
     CalledTool,
     EndReason,
+    Message,
     ModelAnswer,
     ModelReply,
     ModelRequest,
@@ -23,7 +24,7 @@ from openenv.formats.json_text import json_text
 from openenv.policies.conversations import ReplyRequest
 from openenv.policies.prompts import ChatMessage
 from openenv.rl.agents.capture import Call, CallEnd, Capture
-from openenv.rl.agents.shown import Message, ShownTools, chat_with
+from openenv.rl.agents.shown import ShownTools, chat_with
 from openenv.rl.algorithm.segment import Segment
 from openenv.rl.generators.reply_queue import Replies
 from openenv.rl.models.chat import Chat

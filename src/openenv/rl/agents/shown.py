@@ -1,11 +1,10 @@
 """What the model is shown of a request, and how its replies are read: functions, calls, results and thinking."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from openenv.agents.endpoint.requests import RequestRefused
+from openenv.agents.endpoint.requests import Message, RequestRefused, arguments_of
 from openenv.formats.json_text import json_text
 from openenv.policies.prompts import ChatMessage
 from openenv.rl.models.chat import Chat
@@ -15,8 +14,6 @@ from openenv.text.calls import call_of, written_calls
 from openenv.text.content import Content, joined
 from openenv.text.objects import objects_in
 from openenv.text.reading import after_thinking
-
-Message = Mapping[str, Any]
 
 _CALL = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|\Z)", re.DOTALL)
 _INTRODUCTION = "You may call these functions:"
@@ -96,24 +93,6 @@ def chat_with(chat: Chat, tools: Sequence[Message]) -> tuple[Chat, ShownTools]:
         return chat.with_tools(functions), ShownTools(tools, is_described=False)
     except ChatTemplateError:
         return chat, ShownTools(tools, is_described=True)
-
-
-def meaning(message: Message) -> list[Any]:
-    """What a message says, however a program sends it back: ids of calls, white space at the ends and the form of parts
-    may be others, and thinking may be left out."""
-    content = _content(message.get("content") or "")
-    calls = [[call["function"]["name"], arguments_of(call)] for call in message.get("tool_calls") or ()]
-    return [message["role"], content.strip() if isinstance(content, str) else content, calls]
-
-
-def arguments_of(call: Message) -> Any:
-    """The arguments of a call of the OpenAI API: an object, or the text that is none."""
-    written = call["function"]["arguments"]
-    try:
-        found = json.loads(written) if isinstance(written, str) else written
-    except (ValueError, RecursionError):
-        return written
-    return found if isinstance(found, dict) else written
 
 
 def _content(content: Any) -> Content:
