@@ -7,6 +7,7 @@ import pytest
 from openenv.core.harness import TrainingTrace
 from openenv.core.harness.capture import CaptureServer, to_trace_entries, to_training_trace, to_turn_records
 from openenv.core.harness.capture.export import export_session, summarise
+from openenv.core.harness.capture.graph import TurnNode
 from openenv.core.harness.capture.server import BUDGET_STOP_MESSAGE
 from openenv.core.harness.capture.sessions import SessionRegistry, Upstream
 
@@ -231,6 +232,26 @@ def test_a_session_may_name_an_engine_which_is_asked_for_what_it_returns(start, 
 
     assert [body["model"] for body in other.bodies] == ["characters"] * 3  # it was asked once what it returns
     assert server.app.state.upstreams.known() == [{**given, "model": "characters", "capture_level": level}]
+
+
+def test_the_key_of_a_session_that_was_ended_before_its_first_call_is_refused(engine, server):
+    session = server.registry.create()
+    assert server.registry.delete(session.session_id)
+    with program(server, session) as client, pytest.raises(openai.AuthenticationError):
+        ask(client)
+
+    assert engine.bodies == []
+
+
+def test_a_call_without_log_probabilities_is_no_part_of_a_trace_that_leaves_it_out():
+    session = SessionRegistry().create()
+    session.graph.add_turn(TurnNode("a", [1], [2], [-0.5]))
+    session.graph.add_turn(TurnNode("b", [1, 2, 3], [4], None))
+    document = export_session(session)
+
+    with pytest.raises(ValueError, match="missing: call 1"):
+        to_training_trace(session.graph, document)
+    assert [entry["metadata"]["node_id"] for entry in to_trace_entries(session.graph, document)] == ["a"]
 
 
 def test_an_open_server_begins_a_session_for_each_key():

@@ -32,10 +32,10 @@ def test_a_conversation_that_grows_is_one_sequence_in_whatever_order_its_calls_a
 
 
 def test_a_history_that_is_written_anew_begins_another_sequence():
-    graph = graph_of(node("a", [1, 2], [3]), node("b", [1, 2, 9, 4], [5]))
+    graph = graph_of(node("a", [1, 2], [3]), node("b", [1, 2, 9, 4], [5]), node("c", [9, 2, 3, 4], [5]))
 
-    assert [one.node_id for one in graph.roots()] == ["a", "b"]
-    assert graph.stats() == {"n_turns": 2, "n_roots": 2, "n_leaves": 2, "n_forks": 0, "n_discarded": 0}
+    assert [one.node_id for one in graph.roots()] == ["a", "b", "c"]
+    assert graph.stats() == {"n_turns": 3, "n_roots": 3, "n_leaves": 3, "n_forks": 0, "n_discarded": 0}
 
 
 def test_a_call_that_was_made_again_is_discarded_where_the_other_went_on():
