@@ -103,20 +103,20 @@ def test_an_agents_program_is_trained(
 ) -> None:  # fmt: skip
     tokenizer = tools_tokenizer([PROMPT[0]["content"]])
     engine = saved_engine(tiny_model(tokenizer), tokenizer, folder)
-    args = config(serving(engine.app), max_completion_length=4, max_steps=25, learning_rate=1e-2)
+    args = config(serving(engine.app), max_completion_length=4, max_steps=60, learning_rate=1e-2)
     made = trainer(ScriptArguments(engine.name, env_url), args, weight_transfer=engine)
 
     made.train()
 
     rewards, ratios = logged(made, "reward"), logged(made, "ratio")
-    first, last = sum(rewards[:5]) / 5, sum(rewards[-5:]) / 5
+    first, last = sum(rewards[:10]) / 10, sum(rewards[-10:]) / 10
     record_property("reward", f"{first:.2f} -> {last:.2f}")
-    assert last > first + 0.3
+    assert last > 2 * first
     assert ratios[0] == pytest.approx(1.0, abs=1e-4)  # the trainer's log-probabilities are those of the engine
     assert logged(made, "rollout/turns_mean")[0] == NUM_STEPS
     assert 1 <= logged(made, "rollout/samples_per_rollout")[0] <= NUM_STEPS  # two, where a reply is encoded otherwise
     assert {body["temperature"] for body in engine.bodies} == {1.0}
-    assert engine.num_updates > 20
+    assert engine.num_updates == 61  # before the first step, and after each
 
 
 TOOL = Tool(
