@@ -23,8 +23,10 @@ def cluster_run(file: Path) -> Config:
 
 
 def object_name(config: Config) -> str:
-    """The name of a run as Kubernetes and Slurm accept one: lower-case letters, digits and hyphens."""
-    return re.sub(r"[^a-z0-9]+", "-", config.name.lower()).strip("-") or "run"
+    """The name of a run as Kubernetes and Slurm accept one: at most 63 lower-case letters, digits and hyphens, of which
+    the first is a letter and the last no hyphen (RFC 1035). `run-` stands before a name that begins with a digit."""
+    name = re.sub(r"[^a-z0-9]+", "-", config.name.lower()).strip("-")
+    return (name if name[:1].isalpha() else f"run-{name}")[:63].strip("-")
 
 
 def require_for_cluster(config: Config, machines: int) -> None:
