@@ -57,6 +57,24 @@ async def test_a_cluster_that_stays_too_small_is_refused(cluster: Cluster, monke
         await Placement.of(engine(cluster), on_gpus=False)
 
 
+async def test_a_cluster_whose_free_processors_are_in_pieces_is_refused_with_what_each_machine_has(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placement, "JOIN_LIMIT_S", 1.0)
+    for _ in range(3):
+        cluster.add_node(num_cpus=1, num_gpus=1)
+    connect(engine(cluster))
+    config = EngineConfig(name="ray", address=cluster.address, rollout_workers=1, generator_gpus=2)
+
+    with pytest.raises(
+        ConfigError, match=r"in pieces: .* needs 1 CPU and 2 GPU on one machine\. Free are: "
+    ) as refused:
+        await Placement.of(config, on_gpus=True)
+
+    assert str(refused.value).count(" 1 CPU and 1 GPU") == 3
+    assert " 1 CPU and 0 GPU" in str(refused.value)
+
+
 def test_a_driver_that_is_terminated_saves_a_checkpoint(tmp_path: Path) -> None:
     file, metrics = tmp_path / "run.yaml", tmp_path / "run" / "metrics.jsonl"
     file.write_text(

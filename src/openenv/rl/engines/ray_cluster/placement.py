@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 import ray
+from ray._private import state
 from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -55,7 +56,7 @@ class Placement:
         bundles = bundles_of(config, on_gpus=on_gpus)
         cluster: Any = ray
         if not config.address:
-            _require(bundles, cluster.cluster_resources())
+            _require(bundles, cluster.cluster_resources(), "has")
         group: Any = placement_group(bundles, strategy="PACK")
         log.info("engine: the cluster is asked for %s", _shown(_sum(bundles)))
         deadline = time.monotonic() + JOIN_LIMIT_S
@@ -64,7 +65,8 @@ class Placement:
             while not await asyncio.to_thread(group.wait, _POLL_S):
                 free = cluster.available_resources()
                 if time.monotonic() > deadline:
-                    raise _too_small(bundles, free, f"{JOIN_LIMIT_S:.0f} s later has free")
+                    _require(bundles, free, f"{JOIN_LIMIT_S:.0f} s later has free")
+                    raise _in_pieces(bundles)
                 if not is_named:
                     log.warning("waiting %.0f s at most for machines: %s are free", JOIN_LIMIT_S, _of(bundles, free))
                     is_named = True
@@ -92,10 +94,10 @@ class Placement:
         remove_placement_group(self._group)
 
 
-def _require(bundles: Sequence[Mapping[str, float]], there: Mapping[str, float]) -> None:
+def _require(bundles: Sequence[Mapping[str, float]], there: Mapping[str, float], has: str) -> None:
     """Raise ConfigError if a cluster has less in all than what is wanted."""
     if any(there.get(name, 0.0) < number for name, number in _sum(bundles).items()):
-        raise _too_small(bundles, there, "has")
+        raise _too_small(bundles, there, has)
 
 
 def _too_small(bundles: Sequence[Mapping[str, float]], there: Mapping[str, float], has: str) -> ConfigError:
@@ -105,6 +107,23 @@ def _too_small(bundles: Sequence[Mapping[str, float]], there: Mapping[str, float
     return ConfigError(
         f"engine: its actors need {_shown(wanted)}{on_one}, and the cluster {has} {_of(bundles, there)}. Start fewer "
         "actors, add machines, or end what else runs there."
+    )
+
+
+def _in_pieces(bundles: Sequence[Mapping[str, float]]) -> ConfigError:
+    """The error of a cluster that has enough in all, on machines of which none has room for some actor."""
+    cluster: Any = ray
+    known: Any = state
+    addresses = {one["NodeID"]: one["NodeManagerAddress"] for one in cluster.nodes()}
+    free = known.available_resources_per_node()
+    machines = ", ".join(
+        f"{addresses[node]} {_of(bundles, there)}" for node, there in free.items() if node in addresses
+    )
+    largest = max(bundles, key=lambda one: (one.get("GPU", 0.0), one["CPU"]))
+    return ConfigError(
+        f"engine: its actors need {_shown(_sum(bundles))}, which the cluster has free in all, but in pieces: no "
+        f"machine has room for one of them. The largest needs {_shown(largest)} on one machine. Free are: {machines}. "
+        "Lower engine.generator_gpus, add a machine that has that much, or end what else runs there."
     )
 
 
