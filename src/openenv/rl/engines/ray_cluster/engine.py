@@ -31,6 +31,7 @@ from openenv.rl.engines.ray_cluster.cluster import (
 )
 from openenv.rl.engines.ray_cluster.generator_actor import GeneratorActor, VllmServer
 from openenv.rl.engines.ray_cluster.health import ActorPart, generator_name, worker_name
+from openenv.rl.engines.ray_cluster.object_store import naming_full_store
 from openenv.rl.engines.ray_cluster.placement import Placement
 from openenv.rl.engines.ray_cluster.remote_generator import GeneratorGone
 from openenv.rl.engines.ray_cluster.trainer import RayTrainer
@@ -92,12 +93,13 @@ class RayEngine(BaseEngine):
         servers = [(one.served.base_urls, dict(one.served.headers)) for one in self.environments]
         worker: Any = ray.remote(RolloutActor)
         given = (_on("cpu", config), folder, servers, reward, self._replicas, self._model_config, self._ends)
-        self.actors = [
-            worker.options(**LASTING, max_concurrency=MANY, **place.options("worker", number)).remote(
-                worker_name(number), *given
-            )
-            for number in range(engine.num_workers)
-        ]
+        with naming_full_store("what the rollout workers start with"):
+            self.actors = [
+                worker.options(**LASTING, max_concurrency=MANY, **place.options("worker", number)).remote(
+                    worker_name(number), *given
+                )
+                for number in range(engine.num_workers)
+            ]
         await ready(self._replicas, "the generators")
         await ready(self.actors, "the rollout workers")
         await self.trainer.start(place)
@@ -151,7 +153,8 @@ class RayEngine(BaseEngine):
                 self.lost(generator_name(number), "begins again", error)
                 await restarted(self._replicas[number], generator_name(number))
 
-        await repeated(load, recover)
+        with naming_full_store(f"the weights of version {version}"):
+            await repeated(load, recover)
 
     def lost(self, name: str, then: str, error: Exception) -> None:
         """Log and record that an actor has ended. then: what happens now."""
@@ -225,7 +228,8 @@ class RayWorker:
                 raise
             return groups
 
-        return await repeated(play, self._recover)
+        with naming_full_store(f"the groups of {name}"):
+            return await repeated(play, self._recover)
 
     async def _recover(self, error: Exception) -> None:
         then = f"part {self._part} is played again"

@@ -17,6 +17,7 @@ from openenv.rl.config import Config
 from openenv.rl.engines.ray_cluster.actors import RankActor
 from openenv.rl.engines.ray_cluster.cluster import MANY, START_LIMIT_S, ready, repeated
 from openenv.rl.engines.ray_cluster.health import ActorPart, rank_name
+from openenv.rl.engines.ray_cluster.object_store import naming_full_store
 from openenv.rl.engines.ray_cluster.placement import Placement
 from openenv.rl.generators.probe import Probe
 from openenv.rl.models.divided_weights import load_weights
@@ -96,8 +97,9 @@ class RayTrainer:
 
     async def step(self, groups: Sequence[Group], progress: float) -> dict[str, float]:
         """As `training.trainer.Trainer.step`."""
-        args = (ray.put(list(groups)), progress)
-        metrics: dict[str, float] = await self._all("step", *args)
+        with naming_full_store(f"the groups of step {self.step_count + 1}"):
+            args = (ray.put(list(groups)), progress)
+            metrics: dict[str, float] = await self._all("step", *args)
         self._since_checkpoint.append((self.step_count, "step", args))
         return metrics
 
@@ -142,7 +144,9 @@ class RayTrainer:
     def copy(self) -> PreTrainedModel:
         """A copy of the whole model in this process, with the newest weights. It blocks."""
         model = self._checkpoints.load_reference(self._config.model)[0]
-        load_weights(model, ray.get(self.published[max(self.published)].place))
+        version = max(self.published)
+        with naming_full_store(f"the weights of version {version}"):
+            load_weights(model, ray.get(self.published[version].place))
         return model
 
     def parts(self) -> list[ActorPart]:
