@@ -120,7 +120,8 @@ async def _random_play(
             if config.agent is None:
                 play.add(await direct())
                 continue
-            through_agent = await agent_random_play(config, served.text, pool, keywords, is_time_up)
+            on_episode = partial(_report, on_progress, 0, config.agent.random_episodes)
+            through_agent = await agent_random_play(config, served.text, pool, keywords, on_episode, is_time_up)
             if not config.model.path:
                 _mix(through_agent, await direct())
             play.add(through_agent)

@@ -166,9 +166,12 @@ async def test_no_program_has_a_reward_that_its_environment_did_not_give(
 
 async def test_a_program_that_only_fails_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
     config = config_of(tmp_path, {"command": ["sh", "-c", "echo so it goes; exit 3"]})
+    seen = []
 
     with pytest.raises(ConfigError, match=r"^agent: 4 episodes of random play have failed.*ended with 3: so it goes"):
-        await setup_training(config)
+        await setup_training(config, on_progress=lambda *progress: seen.append(progress[:3]))
+
+    assert seen == [("random play", done, 4) for done in (1, 2, 3, 4)]
 
 
 def test_what_agents_do_not_have_is_refused() -> None:

@@ -1,5 +1,6 @@
 """Random play through an agent's program: what its model is asked, answered with random legal calls and replies."""
 
+import itertools
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -98,6 +99,7 @@ async def agent_random_play(
     text: TextInterface[Any, Any],
     pool: EpisodeSessions,
     reset: Mapping[str, Any],
+    on_episode: Callable[[int, int], None],
     is_time_up: Callable[[], bool],
 ) -> CollectedPlay:
     """Random play of one environment through the run's program: few episodes, because programs are slow.
@@ -107,6 +109,7 @@ async def agent_random_play(
         text: the environment's text interface.
         pool: sessions of its server.
         reset: keywords of every reset.
+        on_episode: called after each episode with how many have been played, and how many there are.
         is_time_up: no episodes begin after it has returned True, but for the first.
 
     Raises:
@@ -115,6 +118,7 @@ async def agent_random_play(
     settings = config.agent
     assert settings is not None
     agent, most = agent_of(settings), settings.random_episodes
+    numbers = itertools.count(1)
     collected, conversations = CollectedPlay(), Counter[tuple[tuple[Message, ...], float]]()
 
     async def play(number: int, session: int) -> _Played:
@@ -123,6 +127,7 @@ async def agent_random_play(
         model = RandomModel(episode, seed)
         await episode.begin(reset)
         await run_program(agent, settings.time_limit_s, endpoint, model, episode)
+        on_episode(next(numbers), most)
         return _Played(episode.trajectory, model)
 
     async with Endpoint() as endpoint:
