@@ -10,7 +10,7 @@ from openenv.core.session_pool import SessionPool
 from openenv.core.utils import run_async_safely
 from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions
 from openenv.evaluation.intervals import EpisodeResult, Summary, summarize
-from openenv.evaluation.policy_player import EpisodeObserver, OnEpisodes, PolicyPlayer
+from openenv.evaluation.policy_player import EpisodeObserver, OnEpisodes, PlaysEpisodes, PolicyPlayer
 from openenv.policies.base import Policy
 from openenv.policies.baselines import RandomPolicy
 from openenv.text.interface import TextInterface
@@ -114,7 +114,7 @@ async def play_episodes(
 
     Args:
         policy: any object with `name` and `select_action(observation)`; `openenv.policies.Policy` lists the optional
-            parts.
+            parts. Or a `PlaysEpisodes`.
         reset_kwargs: added to every reset.
         text: its situations label the counted decisions.
         max_steps: a longer episode is stopped, and its rewards so far count. If the policy chooses no legal action, the
@@ -126,7 +126,17 @@ async def play_episodes(
     Raises:
         ServerUnreachable: when a session cannot be reset because the server is gone.
     """
-    policy, known = _with_optional_parts(policy), known or {}
+    known = known or {}
+    if isinstance(policy, PlaysEpisodes):
+        resets = {
+            number: {**(reset_kwargs or {}), "seed": seed + number}
+            for number in range(num_episodes)
+            if number not in known
+        }
+        progress = _Ended(on_progress, len(known), num_episodes)
+        played = {**known, **await policy.play(pool, resets, max_steps, [*observers, progress])}
+        return [played[number] for number in range(num_episodes)]
+    policy = _with_optional_parts(policy)
     kwargs = {**policy.reset_kwargs, **(reset_kwargs or {})}
     player = PolicyPlayer(policy, text, max_steps, seed, num_episodes, known, observers, on_progress, executor)
     runner = EpisodeRunner(pool, player, max_steps=max_steps, num_sessions=1 if policy.learns else None)
@@ -137,6 +147,18 @@ async def play_episodes(
     finally:
         player.end_running()
     return [player.ended[number] for number in range(num_episodes)]
+
+
+class _Ended(EpisodeObserver):
+    """Counts the episodes that have ended."""
+
+    def __init__(self, on_progress: OnEpisodes | None, known: int, wanted: int) -> None:
+        self._on_progress, self._ended, self._wanted = on_progress, known, wanted
+
+    def on_end(self, episode: int, result: EpisodeResult) -> None:
+        self._ended += 1
+        if self._on_progress is not None:
+            self._on_progress(self._ended, self._wanted)
 
 
 def _with_optional_parts(policy: Any) -> Policy:

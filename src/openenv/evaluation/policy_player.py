@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -13,7 +14,7 @@ from openenv.core.client_types import StepResult
 from openenv.core.env_server.types import Action
 from openenv.core.errors import OpenEnvError, ServerUnreachable
 from openenv.core.outcomes import REFUSED, EpisodeOutcome, declared_success, outcome_of
-from openenv.evaluation.episodes import PendingAction
+from openenv.evaluation.episodes import EpisodeSessions, PendingAction
 from openenv.evaluation.intervals import EpisodeResult
 from openenv.policies.base import EndEpisode, Policy, PolicyReply, as_action
 from openenv.text.interface import TextInterface
@@ -44,6 +45,29 @@ class EpisodeObserver:
 
     def on_end(self, episode: int, result: EpisodeResult) -> None:
         """The episode has ended; one that failed at its reset had no result."""
+
+
+class PlaysEpisodes(ABC):
+    """A policy that is not asked for actions: it plays whole episodes itself, as an agent's program does."""
+
+    name: str
+
+    @abstractmethod
+    async def play(
+        self,
+        pool: EpisodeSessions,
+        resets: Mapping[int, Mapping[str, Any]],
+        max_steps: int | None,
+        observers: Sequence[EpisodeObserver],
+    ) -> Mapping[int, EpisodeResult]:
+        """Play episodes, and return their results by number.
+
+        Args:
+            pool: sessions of the environment's server. All are free.
+            resets: keywords of the reset of each episode, by its number. They have its seed.
+            max_steps: actions after which an episode is stopped; None: no limit.
+            observers: see the episodes.
+        """
 
 
 @dataclass(slots=True)

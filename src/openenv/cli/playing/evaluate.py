@@ -47,7 +47,8 @@ def evaluate(
         "random",
         autocompletion=policy_lists,
         help="Compare these policies, separated by commas: random, stay, smart, learning, chart, mcts, always:ACTION, "
-        "or llm:MODEL@URL of an OpenAI-compatible endpoint, such as llm:qwen3@http://localhost:8001/v1.",
+        "llm:MODEL@URL of an OpenAI-compatible endpoint, such as llm:qwen3@http://localhost:8001/v1, or "
+        "agent:PROGRAM@MODEL@URL, an agent's program (FILE.py:FUNCTION, a command, a run's YAML) with that model.",
     ),
     played: EpisodeOptions = EpisodeOptions(),
     model: ModelOptions = ModelOptions(),
@@ -135,6 +136,10 @@ def _known_episodes(
 
 def _make(text: TextInterface[Any, Any], endpoint: EndpointOptions, name: str, seed: int) -> Any:
     """A policy by its name on the command line."""
+    if name.startswith("agent:"):
+        from openenv.rl.agents.policy import program_policy  # the settings of training: other policies need none
+
+        return program_policy(name, text, endpoint)
     return policy_named(name, text, seed, endpoint)
 
 

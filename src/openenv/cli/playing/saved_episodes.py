@@ -8,6 +8,7 @@ from openenv.auto.environment import ServedEnvironment
 from openenv.evaluation.episode_files.recorder import EpisodeRecorder, result_of
 from openenv.evaluation.episode_files.records import EpisodeFile, EpisodeSource, RecordedEpisode, read_episodes
 from openenv.evaluation.intervals import EpisodeResult
+from openenv.evaluation.policy_player import PlaysEpisodes
 from openenv.policies import LanguageModelPolicy
 
 
@@ -57,7 +58,7 @@ class SavedEpisodes:
         return _SavingRecorder(EpisodeFile(path, source, self._kept.get(place, ())), source, self._served)
 
     def _source_of(self, policy: Any) -> EpisodeSource:
-        model = policy.name if isinstance(policy, LanguageModelPolicy) else None
+        model = policy.name if isinstance(policy, LanguageModelPolicy | PlaysEpisodes) else None
         return self._source.model_copy(update={"policy": policy.name, "model": model})
 
     def _path(self, place: int, policy: Any) -> Path:

@@ -1,6 +1,7 @@
 """One episode of an environment, as the functions that an agent's program calls, and what it has come to."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
@@ -11,6 +12,7 @@ from openenv.core.env_server.mcp_types import Tool
 from openenv.core.errors import OpenEnvError, ServerUnreachable, SessionLost, is_refused_action
 from openenv.core.outcomes import REFUSED, outcome_of
 from openenv.evaluation.episodes import EpisodeSessions
+from openenv.evaluation.intervals import EpisodeResult
 from openenv.rl.algorithm.trajectory import Trajectory, Turn
 from openenv.rl.config import ConversationConfig
 from openenv.text.action_forms import call_text
@@ -104,16 +106,27 @@ class EnvironmentEpisode:
         self.is_done = True
         self.trajectory.outcome, self.trajectory.reason = "invalid", reason
 
+    def on_action(self, action: Any) -> None:
+        """A call names this action, or None. Does nothing unless overridden, as the two below."""
+
+    def on_refusal(self) -> None:
+        """The environment has refused the newest action."""
+
+    def on_result(self, result: StepResult[Any]) -> None:
+        """A reset or a step has returned."""
+
     async def _act(self, reply: str) -> ToolAnswer:
         observation, text = self._observation, self._text
         action = text.parse(reply, observation)
         turn = Turn(self.seen, reply, text.situation(observation), None)
         self.trajectory.turns.append(turn)
+        self.on_action(action)
         if action is None:
             return self._refused(text.problem(reply, observation))
         result = (await self._pool.step({self._session: action}))[self._session]
         if isinstance(result, OpenEnvError):
             if is_refused_action(result):
+                self.on_refusal()
                 return self._refused(f"{REFUSED}: {result}")
             self._lose(result)
             return ToolAnswer(f"The environment has failed: {result}", is_error=True)
@@ -132,6 +145,7 @@ class EnvironmentEpisode:
         return ToolAnswer(f"{reason}\n{_ENDED}", is_error=True)
 
     def _receive(self, result: StepResult[Any]) -> None:
+        self.on_result(result)
         self._observation = result.observation
         self.trajectory.add_result(result.reward, getattr(result.observation, "metadata", None))
         if result.done:
@@ -152,3 +166,20 @@ class EnvironmentEpisode:
         field: dict[str, Any] = {"type": "string", "enum": legal} if legal else {"type": "string"}
         schema = {"type": "object", "properties": {_REPLY: field}, "required": [_REPLY]}
         return Tool(name=_REPLY, description="Reply to what the environment shows.", input_schema=schema)
+
+
+def result_of(trajectory: Trajectory, **counts: int) -> EpisodeResult:
+    """What an evaluation keeps of an episode. counts: replies and tokens, by their names in `EpisodeResult`."""
+    taken = [turn for turn in trajectory.turns if turn.action is not None]
+    named = Counter((turn.situation, turn.action) for turn in taken if turn.situation is not None and turn.action)
+    return EpisodeResult(
+        seed=trajectory.seed,
+        total_reward=trajectory.game_return,
+        num_steps=len(taken),
+        outcome=trajectory.outcome,
+        success_return=trajectory.success_return,
+        reason=trajectory.reason or None,
+        decisions=named,
+        num_unparseable_replies=len(trajectory.turns) - len(taken),
+        **counts,
+    )

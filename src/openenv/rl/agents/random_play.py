@@ -13,8 +13,8 @@ from openenv.core.schema.samples import SchemaSampler, words_of
 from openenv.evaluation.episodes import EpisodeSessions
 from openenv.formats.json_text import json_text
 from openenv.rl.agents.environment import EnvironmentEpisode
-from openenv.rl.agents.episodes import in_sessions, run_program
 from openenv.rl.agents.kinds import agent_of
+from openenv.rl.agents.program import in_sessions, run_program
 from openenv.rl.agents.shown import ShownTools
 from openenv.rl.algorithm.trajectory import Trajectory
 from openenv.rl.config import Config, ConfigError

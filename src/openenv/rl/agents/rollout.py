@@ -6,6 +6,7 @@ from typing import Any
 
 from openenv.evaluation.episodes import EpisodeSessions
 from openenv.evaluation.intervals import EpisodeResult
+from openenv.rl.agents.environment import result_of
 from openenv.rl.agents.episodes import AgentEpisodes, EpisodeSeeds
 from openenv.rl.algorithm.rewards import Reward, rate
 from openenv.rl.algorithm.trajectory import Group, Trajectory
@@ -65,19 +66,10 @@ async def evaluated(
 
 
 def _result_of(trajectory: Trajectory) -> EpisodeResult:
-    taken = [turn for turn in trajectory.turns if turn.action is not None]
-    named = Counter((turn.situation, turn.action) for turn in taken if turn.situation is not None and turn.action)
     sampled = sum(int(segment.sampled.sum()) for segment in trajectory.segments)
-    return EpisodeResult(
-        seed=trajectory.seed,
-        total_reward=trajectory.game_return,
-        num_steps=len(taken),
-        outcome=trajectory.outcome,
-        success_return=trajectory.success_return,
-        reason=trajectory.reason or None,
-        decisions=named,
+    return result_of(
+        trajectory,
         num_replies=sum(len(segment.replies) for segment in trajectory.segments),
-        num_unparseable_replies=len(trajectory.turns) - len(taken),
         prompt_tokens=sum(len(segment) for segment in trajectory.segments) - sampled,
         completion_tokens=sampled,
     )
