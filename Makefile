@@ -44,6 +44,7 @@ findings: $(VENV)/.installed  ## What broke when strangers used it: a table of w
 
 integrations: $(VENV)/.installed .venv-openreward/.installed  ## TRL, notebooks, the Hub, data formats, other dialects: a table of what ran
 	-$(MAKE) .venv-harbor/.installed  # needs Python 3.12; without it one row is skipped
+	-$(MAKE) .codex/.installed  # needs npm; likewise
 	$(BIN)/python -m pytest -n 2 -p tests.integrations_table
 
 fuzz: $(VENV)/.installed  ## A minute of odd frames and a minute of odd HTTP requests, with the seeds and counts
@@ -123,6 +124,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(BIN)/uv pip install --quiet --python .venv-harbor/bin/python harbor==0.26.0
 	touch $@
 
+.codex/.installed:
+	npm install --silent --no-audit --no-fund --prefix .codex @openai/codex@0.171.0
+	touch $@
+
 .venv-envs/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-envs
 	.venv-envs/bin/pip install --quiet uv
@@ -130,4 +135,4 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 clean:  ## Remove what the commands above made, runs/ excepted
-	rm -rf $(VENV) .venv-envs .venv-harbor .venv-openreward .venv-published .venv-vllm build dist .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) .codex .venv-envs .venv-harbor .venv-openreward .venv-published .venv-vllm build dist .pytest_cache .ruff_cache .mypy_cache

@@ -121,6 +121,30 @@ async def test_a_choice_of_tools_reaches_the_model(openai_client, model, given, 
     assert not model.request.allows_parallel_calls
 
 
+async def test_functions_of_a_namespace_are_called_by_their_own_names(openai_client, model):
+    space = {"type": "namespace", "name": "mcp__city", "description": "Of cities.", "tools": [TOOL]}
+    model.call_tools(("c1", "mcp__city__weather", "{}"), ("c2", "weather", "{}"))
+
+    response = await ask(openai_client, tools=[space, TOOL])
+
+    assert [tool["name"] for tool in model.request.tools] == ["mcp__city__weather", "weather"]
+    assert model.request.tools[0]["parameters"] == SCHEMA
+    inside, outside = response.output
+    assert (inside.namespace, inside.name) == ("mcp__city", "weather")
+    assert (outside.name, "namespace" in outside.model_dump(exclude_unset=True)) == ("weather", False)
+
+    items = [item.model_dump(exclude_unset=True) for item in response.output]
+    await ask(openai_client, tools=[space, TOOL], input=[{"role": "user", "content": "hi"}, *items])
+
+    (_, reply) = model.request.messages
+    assert [call["function"]["name"] for call in reply["tool_calls"]] == ["mcp__city__weather", "weather"]
+
+
+async def test_a_tool_that_a_provider_would_run_names_the_remedy(openai_client):
+    with pytest.raises(openai.BadRequestError, match="a tool that this service does not have: turn it off"):
+        await ask(openai_client, tools=[{"type": "web_search"}])
+
+
 async def test_a_stream_ends_with_the_whole_response(openai_client, model):
     model.call_tools(("c1", "weather", '{"city":1}'), content="Hm.", reasoning="so")
     async with openai_client.responses.stream(model="any", input="hi", tools=[TOOL]) as stream:

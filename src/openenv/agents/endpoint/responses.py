@@ -1,6 +1,6 @@
 """OpenAI's Responses: `POST /v1/responses`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from openenv.agents.endpoint.chat import plain_tool_choice
@@ -33,6 +33,7 @@ from openenv.agents.endpoint.requests import (
 _LOGPROBS = "message.output_text.logprobs"
 _ROLES = ("system", "developer", "user", "assistant")
 _ITEMS = ("message", "function_call", "function_call_output", "reasoning")
+_TOOLS = ("function", "namespace")
 _REPLY_ORDER = ("reasoning", "message", "function_call")
 _IGNORED_INCLUDES = ("reasoning.encrypted_content",)
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
@@ -54,7 +55,8 @@ class ResponsesCall(Call):
         for place, name in enumerate(fields.texts("include")):
             if name not in (_LOGPROBS, *_IGNORED_INCLUDES):
                 fields.refuse(f"include[{place}]", f"{name[:100]!r} is not supported: leave it out")
-        tools = [_tool(tool) for tool in fields.objects("tools")]
+        self._namespaces: dict[str, tuple[str, str]] = {}
+        tools = list(self._tools(fields))
         choice, named = _tool_choice(fields)
         check_tool_choice(fields, tools, choice, named)
         self._conversation = (*self._earlier(), *_messages(fields))
@@ -74,6 +76,23 @@ class ResponsesCall(Call):
             sampling=sampling_of(fields),
             wants_logprobs=_LOGPROBS in fields.texts("include"),
         )
+
+    def _tools(self, fields: Fields) -> Iterator[dict[str, Any]]:
+        """The functions, those of namespaces under the names that the model sees."""
+        for tool in fields.objects("tools"):
+            kind = tool.required_text("type")
+            if kind not in _TOOLS:
+                tool.refuse("type", f"is {kind[:100]!r}, a tool that this service does not have: turn it off")
+            if kind == "function":
+                yield _tool(tool)
+                continue
+            namespace = tool.required_text("name")
+            for inner in tool.objects("tools"):
+                inner.choice("type", ("function",))
+                function = _tool(inner)
+                name = _full_name(namespace, function["name"])
+                self._namespaces[name] = namespace, function["name"]
+                yield {**function, "name": name}
 
     def _earlier(self) -> tuple[Message, ...]:
         """The conversation that the request goes on with."""
@@ -98,7 +117,7 @@ class ResponsesCall(Call):
         body = self._head(response_id)
         body["status"] = "completed" if reason is None else "incomplete"
         body["incomplete_details"] = None if reason is None else {"reason": reason}
-        body["output"] = list(_items(reply, body["status"]))
+        body["output"] = list(_items(reply, body["status"], self._namespaces))
         body["usage"] = {
             "input_tokens": answer.num_prompt_tokens,
             "output_tokens": reply.num_tokens,
@@ -181,6 +200,7 @@ def _reply(items: Sequence[tuple[str, Fields]]) -> Iterator[Message]:
             content = str(item.content("content", _said, ""))
         else:
             call_id, name = item.required_text("call_id"), item.required_text("name")
+            name = _full_name(item.text("namespace") or "", name)
             calls.append(function_call(CalledTool(call_id, name, item.required_text("arguments"))))
     if items:
         yield assistant_message(content, reasoning, calls)
@@ -215,8 +235,12 @@ def _said(part: Fields) -> Part:
 
 
 def _tool(fields: Fields) -> dict[str, Any]:
-    fields.choice("type", ("function",))
     return function_tool(fields.required_text("name"), fields.text("description"), fields.object("parameters"))
+
+
+def _full_name(namespace: str, name: str) -> str:
+    """The name that the model sees of a function in a namespace. Templates and APIs allow no dot in it."""
+    return f"{namespace.removesuffix('__')}__{name}" if namespace else name
 
 
 def _tool_choice(fields: Fields) -> tuple[ToolChoice, str | None]:
@@ -228,8 +252,14 @@ def _tool_choice(fields: Fields) -> tuple[ToolChoice, str | None]:
     return plain_tool_choice(fields), None
 
 
-def _items(reply: ModelReply, status: str) -> Iterator[dict[str, Any]]:
-    """The output: the thinking, what the model says, and its calls."""
+def _items(reply: ModelReply, status: str, namespaces: Mapping[str, tuple[str, str]]) -> Iterator[dict[str, Any]]:
+    """The output: the thinking, what the model says, and its calls.
+
+    Args:
+        reply: the model's.
+        status: of each item.
+        namespaces: namespace and name of each function that has one, by the name that the model sees.
+    """
     if reply.reasoning:
         content = [{"type": "reasoning_text", "text": reply.reasoning}]
         yield {"type": "reasoning", "id": new_id("rs_"), "summary": [], "content": content, "status": status}
@@ -239,6 +269,8 @@ def _items(reply: ModelReply, status: str) -> Iterator[dict[str, Any]]:
         yield {**message, "content": [part]}
     for call in reply.tool_calls:
         named = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
+        if call.name in namespaces:
+            named["namespace"], named["name"] = namespaces[call.name]
         yield {"type": "function_call", "id": new_id("fc_"), "status": status, **named}
 
 
