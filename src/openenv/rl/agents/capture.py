@@ -139,13 +139,17 @@ class Capture:
                 return sequence
         return None
 
-    def ledger(self) -> Counter[str]:
-        """How many calls ended how, and how many sampled tokens are trained and not trained, by the reason."""
+    def ledger(self, not_trained: str = "") -> Counter[str]:
+        """How many calls ended how, and how many sampled tokens are trained and not trained, by the reason.
+
+        not_trained: why none of the episode's tokens is trained; empty where those in sequences are.
+        """
+        tokens = f"tokens not trained: {not_trained}" if not_trained else "tokens trained"
         counts = Counter[str]()
         for call in self.calls:
             counts[f"calls {call.end or 'open'}{', made again' if call.is_retried else ''}"] += 1
             sampled = sum(int(reply.sampled.sum()) for reply in call.replies)
-            counts["tokens not trained: not received" if call.is_retried else "tokens trained"] += sampled
+            counts["tokens not trained: not received" if call.is_retried else tokens] += sampled
         return counts
 
 

@@ -52,11 +52,20 @@ class AgentEpisodes:
         episodes: Sequence[EpisodeSeeds],
         reset: Mapping[str, Any],
         on_end: Callable[[], None] = lambda: None,
+        *,
+        is_evaluation: bool = False,
     ) -> list[Trajectory]:
         """Play episodes, each by a run of the program, and return them in their order.
 
-        The event loop has to be free meanwhile. reset: keywords of every reset. on_end: called after each episode.
-        Raises what the generator fails with.
+        The event loop has to be free meanwhile. Raises what the generator fails with.
+
+        Args:
+            pool: sessions of the environment.
+            episodes: what determines each.
+            reset: keywords of every reset.
+            on_end: called after each episode.
+            is_evaluation: whether nothing is trained on them, as the ledger of their calls and tokens in the log then
+                has it.
         """
         config = self.config
         limits = TokenLimits(config.max_req_tokens, config.max_res_tokens, config.conversation.max_episode_tokens)
@@ -66,7 +75,8 @@ class AgentEpisodes:
 
             async def play(seeds: EpisodeSeeds, session: int) -> Trajectory:
                 trajectory, model = await self._play(endpoint, models, pool, session, seeds, reset)
-                ledger.update(model.capture.ledger())
+                unused = "evaluation" if is_evaluation else "" if trajectory.valid else "an invalid episode"
+                ledger.update(model.capture.ledger(unused))
                 ledger.update(model.not_given)
                 on_end()
                 return trajectory

@@ -62,7 +62,7 @@ async def evaluated(
             on_progress(ended["games"], num_games)
 
     seeds = [EpisodeSeeds(number, seed + number, seed + number) for number in range(num_games)]
-    return list(map(_result_of, await episodes.play(pool, seeds, reset, on_end)))
+    return list(map(_result_of, await episodes.play(pool, seeds, reset, on_end, is_evaluation=True)))
 
 
 def _result_of(trajectory: Trajectory) -> EpisodeResult:
