@@ -101,6 +101,7 @@ NOT_RUN = {
     "python -m benchmarks steps vector": _MEASURES,
     "python -m benchmarks.capacity": _MEASURES,
     "python -m benchmarks.workers": _MEASURES,
+    "python -m benchmarks.agents": _MEASURES,
     "python -m benchmarks.fairness": _MEASURES,
     "python -m benchmarks.fleet": _MEASURES,
     "python -m benchmarks.large_model": _MEASURES,
