@@ -18,7 +18,7 @@ SETTINGS: dict[str, Any] = {
     "env": {"name": "openspiel", "reset": {"game_name": "blackjack"}},
     "seed": 1,
     "model": {"precision": "float32", "num_layers": 1, "hidden_size": 64, "num_heads": 2},
-    "pretrain": {"steps": 30, "max_decisions": 4000},
+    "pretrain": {"steps": 30, "max_decisions": 1000, "batch_size": 64},
     "replay_buffer": {"batch_size": 12},
     "loss": {"kl_weight": 0.02},
 }

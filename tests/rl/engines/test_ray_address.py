@@ -77,7 +77,8 @@ async def test_a_run_goes_on_where_it_was_and_a_process_of_several_that_ends_cha
 
 @pytest.mark.parametrize("address", ["disabled"], indirect=True)
 async def test_a_cluster_without_the_token_that_this_process_asks_for_is_an_error(address: str, tmp_path: Path) -> None:
-    await train(config_of(tmp_path / "own", "ray"), 1)
+    ray.init("local", num_cpus=1, include_dashboard=False)
+    ray.shutdown()
 
     with pytest.raises(NotReady, match="in a process of its own, with the RAY_AUTH_MODE"):
         await train(config_of(tmp_path / "other", "ray", address=address), 1)

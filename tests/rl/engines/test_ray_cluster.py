@@ -82,7 +82,7 @@ def test_a_driver_that_is_terminated_saves_a_checkpoint(tmp_path: Path) -> None:
 env: guess
 engine: {{name: ray, rollout_workers: 1}}
 model: {{precision: float32, num_layers: 1, hidden_size: 64, num_heads: 2}}
-pretrain: {{steps: 5, max_decisions: 1000}}
+pretrain: {{steps: 5, max_decisions: 1000, batch_size: 64}}
 trainer: {{training: {{steps: 10000}}}}
 evaluation: {{num_games: 20}}
 checkpoint: {{folder: {tmp_path}, interval: 10000}}

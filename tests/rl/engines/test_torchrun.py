@@ -22,7 +22,7 @@ RUN = """name: {name}
 env: guess
 seed: 1
 model: {{precision: float32, num_layers: 1, hidden_size: 64, num_heads: 2}}
-pretrain: {{steps: 20, max_decisions: 4000}}
+pretrain: {{steps: 20, max_decisions: 1000, batch_size: 64}}
 trainer: {{training: {{steps: {steps}}}}}
 evaluation: {{num_games: 20, interval: 2, interval_games: 20}}
 """

@@ -213,11 +213,11 @@ asyncio.run(main())
 
 
 async def test_a_pause_of_the_driver_counts_for_nothing_else(server: ServerProcess, tmp_path: Path) -> None:
-    run = Run([ServerPart("the echo server", server.base_url, server, patience_s=0.5)])
-    async with watched(run, tmp_path, limit_s=0.5) as statuses, asyncio.timeout(30):
+    run = Run([ServerPart("the echo server", server.base_url, server, patience_s=3)])
+    async with watched(run, tmp_path, limit_s=3) as statuses, asyncio.timeout(30):
         while not (await statuses.get()).parts:
             pass
-        time.sleep(1)  # noqa: ASYNC251  the driver does something else
+        time.sleep(4)  # noqa: ASYNC251  the driver does something else
         for _ in range(5):
             await statuses.get()
 
