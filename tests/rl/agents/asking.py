@@ -12,10 +12,12 @@ from openenv.agents.endpoint.requests import ModelAnswer, ModelReply, ModelReque
 from openenv.rl.agents.capture import Capture
 from openenv.rl.agents.model import AgentModels, CapturedModel, TokenLimits
 from openenv.rl.algorithm.segment import Segment
+from openenv.rl.config import ModelConfig
 from openenv.rl.generators.embedded import Generator
-from openenv.rl.models.chat import Chat
+from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.language_model import next_token_logits, random_model
 from openenv.rl.models.reply_masks import masked
+from openenv.rl.models.sources.tiny_vision import tiny_image_reader, tiny_vision_model
 from tests.rl.models.small_models import byte_tokenizer, small_model
 
 Message = dict[str, Any]
@@ -38,6 +40,18 @@ def byte_model() -> tuple[Any, Any]:
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
     config = AutoConfig.for_model("llama", vocab_size=len(tokenizer), **sizes)
     return random_model(LlamaForCausalLM, config, seed=0), tokenizer
+
+
+SEES = "images"
+"""A model of vision and language."""
+
+
+def seeing_model() -> tuple[Any, Chat]:
+    tokenizer = word_tokenizer(["hit or stand ? once again"], images=True)
+    settings = ModelConfig(hidden_size=32, num_layers=1, num_heads=2, intermediate_size=64)
+    return tiny_vision_model(settings, tokenizer, max_length=1000, seed=1), Chat(
+        tokenizer, image_reader=tiny_image_reader()
+    )
 
 
 class Player:
@@ -69,7 +83,9 @@ class Player:
             ids = torch.from_numpy(segment.token_ids).long()[None]
             columns = torch.from_numpy(segment.sampled)[1:].nonzero()[:, 0]
             with torch.no_grad():
-                logits = next_token_logits(self.generator.model, ids, torch.zeros_like(columns), columns, [()])
+                logits = next_token_logits(
+                    self.generator.model, ids, torch.zeros_like(columns), columns, [segment.images]
+                )
             if segment.masks:
                 logits = masked(logits, [segment.masks[column + 1] for column in columns.tolist()])
             logprobs = torch.log_softmax(logits, dim=-1).gather(1, ids[0, columns + 1][:, None])[:, 0]
@@ -91,8 +107,12 @@ def message_of(reply: ModelReply) -> Message:
 async def player(
     name: str = "Llama", *, seed: int = 0, limits: TokenLimits = LIMITS, must_call: Callable[[], bool] = lambda: False
 ) -> AsyncIterator[Player]:
-    model, tokenizer = byte_model() if name == WRITES_BYTES else small_model(name)
-    generator = Generator(model, Chat(tokenizer), max_new_tokens=limits.reply, precision="float32")
+    if name == SEES:
+        model, chat = seeing_model()
+    else:
+        model, tokenizer = byte_model() if name == WRITES_BYTES else small_model(name)
+        chat = Chat(tokenizer)
+    generator = Generator(model, chat, max_new_tokens=limits.reply, precision="float32")
     with ThreadPoolExecutor(1) as executor:
         async with generator.replies(generator.chat, executor) as replies:
             models = AgentModels(generator.chat, replies, limits)

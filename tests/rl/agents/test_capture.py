@@ -8,7 +8,7 @@ import pytest
 from openenv.agents.endpoint.requests import ModelRequest, RequestRefused
 from openenv.rl.agents.model import TokenLimits
 from openenv.rl.models.chat import Chat
-from tests.rl.agents.asking import QUESTION, TOOL, Message, message_of, player
+from tests.rl.agents.asking import QUESTION, SEES, TOOL, Message, message_of, player
 
 MODELS = ["Qwen3", "Llama", "Gemma3", "Granite"]  # thinking dropped, none, no system role, thinking opened and kept
 
@@ -79,6 +79,18 @@ async def test_branches_share_their_beginning_and_each_token_counts_once() -> No
         assert all((one.token_ids[:shared] == first.token_ids[:shared]).all() for one in segments)
         assert sum(len(segment.sampled_ids) for segment in segments) == asking.capture.ledger()["tokens trained"]
         assert len(ends) == 3
+
+
+@pytest.mark.parametrize("url", ["http://localhost/card.png", "data:image/png;base64,AAAA"])
+async def test_what_is_no_image_is_refused_and_the_episode_goes_on(url: str) -> None:
+    async with player(SEES) as asking:
+        image = {"type": "image_url", "image_url": {"url": url}}
+        with pytest.raises(RequestRefused, match="messages: image_url: not an image file as base64"):
+            await asking.ask([{"role": "user", "content": [image]}])
+        await asking.ask([QUESTION])
+
+        assert asking.model.broken is None
+        assert asking.capture.invalid_because is None
 
 
 async def test_a_reply_that_has_not_arrived_is_not_trained() -> None:

@@ -6,12 +6,13 @@ sampled. `python -m tests.agents` prints the table.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import anthropic
+import numpy as np
 import openai
 import pydantic_ai
 import pytest
@@ -20,10 +21,11 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from openenv.agents.endpoint.server import Endpoint
+from openenv.core.wire.images import png_base64
 from openenv.rl.agents.model import TokenLimits
 from openenv.rl.algorithm.segment import Segment
 from tests.agents.matrix import CELLS, cell
-from tests.rl.agents.asking import WRITES_BYTES, Message, Player, player
+from tests.rl.agents.asking import SEES, WRITES_BYTES, Message, Player, player
 
 LIMITS = TokenLimits(6000, 60)
 QUESTION = "hit or stand?"
@@ -84,7 +86,7 @@ async def by_responses(client: Any, messages: list[Message], *, calls: bool = Fa
             output = {"call_id": message["tool_call_id"], "output": message["content"]}
             items.append({"type": "function_call_output", **output})
         elif message.get("content"):
-            items.append({"role": message["role"], "content": message["content"]})
+            items.append({"role": message["role"], "content": as_input(message["content"])})
     if streams:
         stream = await client.responses.create(model="any", input=items, stream=True)
         *_, last = [event async for event in stream]
@@ -103,7 +105,7 @@ async def by_messages(client: Any, messages: list[Message], *, calls: bool = Fal
         options["system"], messages = messages[0]["content"], messages[1:]
     shown = []
     for message in messages:
-        parts = [{"type": "text", "text": message["content"]}] if message.get("content") else []
+        parts = as_blocks(message.get("content"))
         if message["role"] == "tool":
             parts = [{"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": message["content"]}]
         for call in message.get("tool_calls", ()):
@@ -124,7 +126,28 @@ async def by_messages(client: Any, messages: list[Message], *, calls: bool = Fal
     return text, {"role": "assistant", "content": text, "tool_calls": called}
 
 
-async def talk(asked: Asked, questions: list[str], start: tuple[Message, ...] = (), **how: Any) -> list[Message]:
+def as_input(content: Any) -> Any:
+    """A content of Chat Completions as Responses have it."""
+    if isinstance(content, str):
+        return content
+    return [{"type": "input_image", "image_url": part["image_url"]["url"], "detail": "auto"} for part in content]
+
+
+def as_blocks(content: Any) -> list[Message]:
+    """The same as Messages have it."""
+    if not content or isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    data = [part["image_url"]["url"].partition(",")[2] for part in content]
+    return [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": one}} for one in data]
+
+
+def picture(shade: int) -> list[Message]:
+    """A content of Chat Completions that is a picture."""
+    url = f"data:image/png;base64,{png_base64(np.full((50, 50, 3), shade, np.uint8))}"
+    return [{"type": "image_url", "image_url": {"url": url}}]
+
+
+async def talk(asked: Asked, questions: Sequence[Any], start: tuple[Message, ...] = (), **how: Any) -> list[Message]:
     """A conversation that grows."""
     messages = list(start)
     for question in questions:
@@ -195,6 +218,16 @@ async def test_calls_at_the_same_time_share_their_beginning(api: str) -> None:
         await asyncio.gather(*(talk(asked, [word], start) for word in ("red", "green", "blue")))
 
         assert sorted(len(one.replies) for one in asked.sequences()) == [1, 1, 2]
+
+
+@cell("vision", APIS)
+async def test_pictures_of_a_conversation_reach_the_model(api: str) -> None:
+    async with opened(api, SEES) as asked:
+        await talk(asked, [picture(20), "again", picture(200)])
+
+        (segment,) = asked.sequences()
+        assert len(segment.replies) == 3
+        assert len(set(segment.images)) == len(segment.images) == 2
 
 
 @asynccontextmanager

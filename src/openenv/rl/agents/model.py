@@ -28,7 +28,6 @@ from openenv.rl.agents.shown import ShownTools, chat_with
 from openenv.rl.algorithm.segment import Segment
 from openenv.rl.generators.reply_queue import Replies
 from openenv.rl.models.chat import Chat
-from openenv.rl.models.chat_template import ChatTemplateError
 from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.rl.models.reply_masks import can_spell, schema_problem
 from openenv.text.action_forms import ToolForm
@@ -149,18 +148,18 @@ class CapturedModel:
         try:
             shown = tools.messages(request.messages)
             prompt = self._prompt(request, chat, shown, place)
-            if len(prompt) > limits.prompt:
-                raise RequestRefused(
-                    f"messages: the prompt has {len(prompt)} tokens, and the model reads {limits.prompt}. Shorten it",
-                    field_name="messages",
-                    code="context_length_exceeded",
-                )
-            constraint = self._constraint(request)
-            asked = ReplyRequest(self._episode, shown, constraint, token_ids=prompt)
-            drawing = [self._models.replies.answer(asked, stream) for stream in self._streams(request, call)]
-            drawn = await asyncio.gather(*drawing)
-        except ChatTemplateError as error:
-            raise RequestRefused(str(error), field_name="messages") from None
+        except ValueError as error:  # the template cannot show it, or an image is none
+            raise RequestRefused(f"messages: {error}", field_name="messages") from None
+        if len(prompt) > limits.prompt:
+            raise RequestRefused(
+                f"messages: the prompt has {len(prompt)} tokens, and the model reads {limits.prompt}. Shorten it",
+                field_name="messages",
+                code="context_length_exceeded",
+            )
+        constraint = self._constraint(request)
+        asked = ReplyRequest(self._episode, shown, constraint, token_ids=prompt)
+        drawing = [self._models.replies.answer(asked, stream) for stream in self._streams(request, call)]
+        drawn = await asyncio.gather(*drawing)
         found = [self._reply(request, call, (chat, tools), segment, left, place) for place, segment in enumerate(drawn)]
         self._num_sampled += sum(reply.num_tokens for _, reply in found)
         return [segment for segment, _ in found], [reply for _, reply in found]
