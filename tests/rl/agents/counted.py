@@ -8,7 +8,7 @@ from openenv import Action, Environment, Observation, State
 STEPS = 8
 
 
-class Said(Action):
+class Reply(Action):
     text: str
 
 
@@ -16,7 +16,7 @@ class Seen(Observation):
     text: str
 
 
-class Counted(Environment[Said, Seen, State]):
+class Counted(Environment[Reply, Seen, State]):
     """Reply eight times. Longer words are worth more."""
 
     def reset(self, seed=None, episode_id=None, **kwargs):

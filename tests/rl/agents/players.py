@@ -1,13 +1,13 @@
 """Agents as others write them: with the clients of OpenAI and of MCP alone."""
 
 import asyncio
-import contextlib
 import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import anthropic
 import mcp
@@ -102,13 +102,22 @@ async def asks_forever(task: AgentTask) -> None:
 
 
 async def never_waits(task: AgentTask) -> None:
-    """Gives a call up before its answer."""
-    async with openai.AsyncOpenAI(base_url=task.base_url, api_key=task.api_key, max_retries=0) as client:
-        for _ in range(20):
-            with contextlib.suppress(openai.APITimeoutError):
-                await client.with_options(timeout=0.002).chat.completions.create(
-                    model="any", messages=[{"role": "user", "content": task.observation}]
-                )
+    """Gives calls up: before they have been read, before their answer, and after it."""
+    for number in range(20):
+        await hang_up(task, [{"role": "user", "content": task.observation}], number / 1000)
+
+
+async def hang_up(task: AgentTask, messages: list[Any], after_s: float) -> None:
+    """Make a call, and cut its connection."""
+    url = urlsplit(task.base_url)
+    _, writer = await asyncio.open_connection(url.hostname, url.port)
+    body = json.dumps({"model": "any", "messages": messages}).encode()
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {url.netloc}\r\nAuthorization: Bearer {task.api_key}\r\n"
+    writer.write(f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+    await writer.drain()
+    await asyncio.sleep(after_s)
+    writer.close()
+    await writer.wait_closed()
 
 
 @asynccontextmanager

@@ -34,7 +34,7 @@ SETTINGS: dict[str, Any] = {
     "seed": 1,
     "group_size": 4,
     "model": {"precision": "float32", "num_layers": 1, "hidden_size": 64, "num_heads": 2},
-    "pretrain": {"steps": 30, "max_decisions": 4000},
+    "pretrain": {"steps": 60, "max_decisions": 2000, "batch_size": 128},
     "replay_buffer": {"batch_size": 4},
     "trainer": {"training": {"steps": 3}},
     "transcripts": {"interval": 1},

@@ -1,21 +1,18 @@
 """Episodes of eight calls in which connections are lost, programs end, and the generator dies."""
 
-import asyncio
 import os
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import openai
-import orjson
 import pytest
 
 from openenv.agents.llm.http import LLMError
@@ -29,6 +26,7 @@ from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.chat import Chat
 from tests.rl.agents.asking import byte_model
 from tests.rl.agents.counted import STEPS
+from tests.rl.agents.players import hang_up
 
 COUNTED = Path(__file__).with_name("counted.py")
 KINDS = ("plays", "plays", "asks again", "gives up", "crashes", "leaves", "plays", "plays")
@@ -48,7 +46,7 @@ async def stumbles(task: AgentTask) -> None:
         await Command([sys.executable, "-m", "tests.rl.agents.test_faults"])(task)
     messages: list[Any] = [{"role": "user", "content": seen}]
     async with (
-        openai.AsyncOpenAI(base_url=task.base_url, api_key=task.api_key, max_retries=0) as client,
+        openai.AsyncOpenAI(base_url=task.base_url, api_key=task.api_key, max_retries=0, timeout=300) as client,
         httpx.AsyncClient() as tools,
     ):
         for number in range(STEPS):
@@ -58,25 +56,12 @@ async def stumbles(task: AgentTask) -> None:
             if number == 4 and kind == "leaves":
                 return
             if number == 4 and kind in ("asks again", "gives up"):
-                await hang_up(task, messages)
+                await hang_up(task, messages, 0.01)
                 headers = {"x-stainless-retry-count": "1"} if kind == "asks again" else {}
             answer = await client.chat.completions.create(model="any", messages=messages, extra_headers=headers)
-            said = answer.choices[0].message.content or ""
-            seen = await called(tools, task.mcp_url, said)
-            messages += [{"role": "assistant", "content": said}, {"role": "user", "content": seen}]
-
-
-async def hang_up(task: AgentTask, messages: list[Any]) -> None:
-    """A call whose connection is cut before its answer."""
-    url = urlsplit(task.base_url)
-    _, writer = await asyncio.open_connection(url.hostname, url.port)
-    body = orjson.dumps({"model": "any", "messages": messages})
-    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {url.netloc}\r\nAuthorization: Bearer {task.api_key}\r\n"
-    writer.write(f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
-    await writer.drain()
-    await asyncio.sleep(0.01)
-    writer.close()
-    await writer.wait_closed()
+            reply = answer.choices[0].message.content or ""
+            seen = await called(tools, task.mcp_url, reply)
+            messages += [{"role": "assistant", "content": reply}, {"role": "user", "content": seen}]
 
 
 async def called(client: httpx.AsyncClient, url: str, reply: str) -> str:
@@ -143,8 +128,8 @@ async def test_no_episode_has_a_reward_that_its_environment_did_not_give(
             played = await episodes.play(pool, seeds, {})
 
     of_kind = {kind: [one for one in played if kind_of(one.seed) == kind] for kind in (*KINDS, "killed")}
-    valid, returns, ledger = [one for one in played if one.valid], given(log), of_log(caplog.messages[-1])
-    assert {one.seed: one.game_return for one in valid} == {one.seed: returns[one.seed] for one in valid}
+    valid, returns, ledger = [one for one in played if one.valid], given(log), ledger_of(caplog.messages)
+    assert {one.seed: one.game_return or 0.0 for one in valid} == {one.seed: returns[one.seed] for one in valid}
     whole = [one for one in (*of_kind["plays"], *of_kind["asks again"]) if one.outcome != "unparseable"]
     assert {len(one.turns) for one in whole} == {STEPS}
     assert {one.reason for one in of_kind["leaves"] if one.outcome != "unparseable"} == {
@@ -153,6 +138,11 @@ async def test_no_episode_has_a_reward_that_its_environment_did_not_give(
     assert not any(one.valid for one in (*of_kind["crashes"], *of_kind["killed"]))
     assert all(one.valid for one in (*of_kind["plays"], *of_kind["asks again"]))
     assert {one.reason for one in of_kind["gives up"]} > {""} or num_episodes < 100
+
+    crashed = (
+        f"{len(of_kind['crashes'])} episodes are invalid: the agent has failed: RuntimeError: a fault of the agent"
+    )
+    assert crashed in caplog.text
 
     tokens = {name: count for name, count in ledger.items() if name.startswith("tokens")}
     assert ledger["tokens trained"] == sum(int(one.sampled.sum()) for each in valid for one in each.segments)
@@ -165,8 +155,9 @@ async def test_no_episode_has_a_reward_that_its_environment_did_not_give(
     }  # fmt: skip
 
 
-def of_log(line: str) -> dict[str, int]:
-    """The ledger that the log has."""
+def ledger_of(lines: Sequence[str]) -> dict[str, int]:
+    """The newest ledger that the log has."""
+    line = next(line for line in reversed(lines) if "tokens trained" in line)
     entries = re.findall(r"(\d+) (\D+?)(?=, \d|$)", line.removeprefix("agents: "))
     return {name: int(count) for count, name in entries}
 

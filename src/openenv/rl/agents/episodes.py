@@ -20,6 +20,9 @@ from openenv.text.interface import TextInterface
 
 log = logging.getLogger(__name__)
 
+_MOST_REASONS = 5
+"""Of invalid episodes, that the log has."""
+
 
 class EpisodeSeeds(NamedTuple):
     """What determines an episode, beside what its program does."""
@@ -83,6 +86,8 @@ class AgentEpisodes:
 
             played = await in_sessions(pool, config.agent.at_once, episodes, play)
         log.info("agents: %s", ", ".join(f"{number} {name}" for name, number in sorted(ledger.items())))
+        for reason, number in Counter(one.reason for one in played if not one.valid).most_common(_MOST_REASONS):
+            log.warning("agents: %d episodes are invalid: %s", number, reason)
         return played
 
     async def _play(

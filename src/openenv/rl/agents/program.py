@@ -1,7 +1,6 @@
 """An agent's program in one episode: what it is given, how it plays, and how it fails."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -10,8 +9,6 @@ from openenv.agents.endpoint.requests import AnswersRequests
 from openenv.agents.endpoint.server import Endpoint
 from openenv.evaluation.episodes import EpisodeSessions, FreeSessions
 from openenv.rl.agents.environment import EnvironmentEpisode
-
-log = logging.getLogger(__name__)
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
@@ -97,7 +94,6 @@ async def run_program(
         error: BaseException = failure
         while isinstance(error, BaseExceptionGroup):  # as the clients of MCP raise what happens inside them
             error = error.exceptions[0]
-        log.warning("an agent has failed: %s: %s", type(error).__name__, error)
         episode.fail(f"the agent has failed: {type(error).__name__}: {error}")
     finally:
         over.cancel()

@@ -152,6 +152,8 @@ def _add(one: _Played, collected: CollectedPlay, conversations: Counter[tuple[tu
     trajectory, model = one
     if not trajectory.valid:
         collected.num_left_out += 1
+        if collected.num_left_out == 1:
+            log.warning("an episode of random play is left out, as others may be: %s", trajectory.reason)
         if collected.num_left_out >= MAX_FAILURES and not collected.returns:
             raise ConfigError(_failed(collected.num_left_out, trajectory))
         return
