@@ -18,6 +18,7 @@ ROLLBACK = {
     "on_collapse": "rollback",
     "loss": {"kl_weight": 0.0},
     "sampling": {"constrain": True},
+    "pretrain": {"steps": 30, "max_decisions": 4000},  # from another start it does not collapse
     "trainer": {"optimizer": {"lr": 1e-3, "warmup_steps": 1}},
 }
 SELF_PLAY = {"env": {"name": "openspiel", "reset": {"game_name": "kuhn_poker"}, "self_play": {"refresh": 3}}}
