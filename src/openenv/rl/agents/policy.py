@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from openenv.agents.endpoint.dialect import message_of
 from openenv.agents.endpoint.requests import ModelAnswer, ModelReply, ModelRequest, RequestRefused
 from openenv.agents.endpoint.server import Endpoint
 from openenv.agents.endpoint.upstream import UpstreamModel
@@ -22,7 +23,6 @@ from openenv.rl.config.playing import AgentConfig
 from openenv.rl.config_file import load_config
 from openenv.text.interface import TextInterface
 
-FORM = "agent:PROGRAM@MODEL@URL"
 _NO_LIMIT = 1_000_000
 
 
@@ -41,7 +41,7 @@ def program_policy(name: str, text: TextInterface[Any, Any], options: EndpointOp
     program, *model = name.removeprefix("agent:").rsplit("@", 2)
     if not program or len(model) != 2 or not all(model):
         raise ValueError(
-            f"policy={name!r}: write {FORM}, such as agent:my_agent.py:play@qwen3@http://localhost:8001/v1"
+            f"policy={name!r}: write agent:PROGRAM@MODEL@URL, such as agent:my_agent.py:play@qwen3@http://localhost:8001/v1"
         )
     config = _config_of(program)
     upstream = UpstreamModel(model[1], model[0], options.api_key, timeout_s=options.timeout_s)
@@ -167,17 +167,9 @@ class _WatchedEpisode(EnvironmentEpisode):
 
 def _policy_reply(request: ModelRequest, answer: ModelAnswer, reply: ModelReply) -> PolicyReply:
     """A reply as evaluations record it. Several to one request share its prompt, which is counted once."""
-    message: dict[str, Any] = {"role": "assistant", "content": reply.content}
-    if reply.reasoning:
-        message["reasoning_content"] = reply.reasoning
-    if reply.tool_calls:
-        message["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in reply.tool_calls
-        ]
     return PolicyReply(
         prompt=request.messages,
-        message=message,
+        message=message_of(reply),
         names_action=True,
         is_cut_off=reply.end == "length",
         functions=[{"type": "function", "function": dict(tool)} for tool in request.tools],
