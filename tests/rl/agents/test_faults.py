@@ -137,7 +137,7 @@ async def test_no_episode_has_a_reward_that_its_environment_did_not_give(
     }
     assert not any(one.valid for one in (*of_kind["crashes"], *of_kind["killed"]))
     assert all(one.valid for one in (*of_kind["plays"], *of_kind["asks again"]))
-    assert {one.reason for one in of_kind["gives up"]} > {""} or num_episodes < 100
+    assert any("was lost: the program has not waited" in one.reason for one in of_kind["gives up"])
 
     crashed = (
         f"{len(of_kind['crashes'])} episodes are invalid: the agent has failed: RuntimeError: a fault of the agent"
