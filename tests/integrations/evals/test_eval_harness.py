@@ -77,6 +77,7 @@ def fails():
 def task_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("INSPECT_DISPLAY", "none")
+    pytest.importorskip("inspect_ai", reason="inspect-ai needs Python 3.11.5")
     # its table of tokens comes from a server
     monkeypatch.setattr("tiktoken.get_encoding", lambda name: SimpleNamespace(encode=lambda text, **_: text.split()))
     (tmp_path / "sums.py").write_text(TASK)

@@ -49,7 +49,9 @@ class InspectAIHarness(EvalHarness):
             from inspect_ai import Task, task_with  # the extra `evals`
             from inspect_ai import eval as evaluate
         except ImportError as error:
-            raise ImportError(f"inspect-ai is not installed: {install_line('evals')}") from error
+            raise ImportError(
+                f"inspect-ai is not installed: {install_line('evals')}, with Python 3.11.5 or newer"
+            ) from error
         task: Any = eval_parameters.get("task") or dataset
         if eval_parameters.get("scorer") is not None:
             if not isinstance(task, Task):
