@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from openenv import Action, Environment, Observation, State
-from openenv.core.wire.images import Image
+from openenv.formats.images import Image
 
 ROWS, COLUMNS = 10, 5
 HEIGHT, WIDTH = 5, 10

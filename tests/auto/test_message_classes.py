@@ -12,8 +12,8 @@ from pydantic import AnyUrl, Base64Str, BaseModel, Field, ValidationError
 
 from openenv.auto.message_classes import message_class
 from openenv.core import Action, Observation
-from openenv.core.schema.samples import SchemaSampler
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation
+from openenv.schema.samples import SchemaSampler
 from openenv.text.derived import DerivedText
 
 

@@ -9,7 +9,7 @@ from PIL import Image as PillowImage
 from pydantic import Field
 
 from openenv.core.env_server.types import Action, Observation
-from openenv.core.wire.images import Image, png_base64
+from openenv.formats.images import Image, png_base64
 from openenv.text.content import frozen, image_part, images_of, joined, text_of, thawed
 from openenv.text.derived import DerivedText
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from openenv.core import Action, Environment, Observation, State
 from openenv.core.env_server.mcp_environment import MCPEnvironment
 from openenv.core.env_server.types import EnvironmentMetadata
-from openenv.core.wire.images import Image
+from openenv.formats.images import Image
 
 SCRIPT = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
 

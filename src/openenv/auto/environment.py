@@ -18,11 +18,11 @@ from openenv.core.client.owned_server import BoundProvider, OwnedServer
 from openenv.core.client.providers import RuntimeProvider
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.types import Observation
-from openenv.core.schema.message_schema import message_schema
 from openenv.envs import catalog
 from openenv.hosting.fleet import Fleet
 from openenv.hosting.local_process import LocalServer
 from openenv.hosting.runtime.docker import LocalDockerProvider
+from openenv.schema.message_schema import message_schema
 from openenv.text.derived import DerivedText
 from openenv.text.interface import TextInterface
 

@@ -9,10 +9,11 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from openenv.core.schema.samples import resolved
-from openenv.core.wire.arrays import ANY_DTYPE, Array, is_array_schema
+from openenv.core.wire.arrays import Array
 from openenv.core.wire.boxes import Box
 from openenv.formats.json_text import json_text
+from openenv.schema.message_schema import ANY_DTYPE, is_array_schema
+from openenv.schema.samples import resolved
 
 Message = TypeVar("Message", bound=BaseModel)
 

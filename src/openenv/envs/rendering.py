@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from openenv.core.wire.images import png_base64
+from openenv.formats.images import png_base64
 from openenv.installation import install_line
 
 

@@ -1,1 +1,1 @@
-"""The text formats that are read and written: strict JSON, JSON lines, and strict YAML."""
+"""The formats that are read and written: strict JSON, JSON lines, strict YAML, and images as PNG files."""

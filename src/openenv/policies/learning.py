@@ -4,8 +4,8 @@ from collections.abc import Callable, Hashable, Mapping
 from random import Random
 from typing import Any, ClassVar
 
-from openenv.core.schema.legal_actions import REFUSED_REMEDY
 from openenv.policies.base import Policy
+from openenv.schema.legal_actions import REFUSED_REMEDY
 from openenv.text.content import frozen
 from openenv.text.interface import TextInterface
 

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 
 from openenv.core.env_server.mcp_types import CallToolAction, Tool
 from openenv.core.env_server.types import Action
-from openenv.core.schema.message_schema import message_schema
-from openenv.core.schema.samples import SchemaSampler, resolved, words_of
 from openenv.formats.json_text import json_text
+from openenv.schema.message_schema import message_schema
+from openenv.schema.samples import SchemaSampler, resolved, words_of
 from openenv.text.calls import call_of, calls_of, written_calls
 from openenv.text.constraints import ReplyConstraint
 from openenv.text.fields import fields_text, limits

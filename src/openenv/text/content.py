@@ -4,7 +4,7 @@ from collections.abc import Hashable, Mapping
 from itertools import groupby
 from typing import Any
 
-from openenv.core.wire.images import png_base64
+from openenv.formats.images import png_base64
 
 Part = dict[str, Any]
 Content = str | list[Part]

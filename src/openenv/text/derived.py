@@ -7,9 +7,9 @@ from typing import Any, Self
 
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation, Tool, returned_value
 from openenv.core.env_server.types import Action, Observation
-from openenv.core.schema.legal_actions import as_action, legal_action_names, legal_actions
-from openenv.core.schema.message_schema import message_schema
-from openenv.core.schema.samples import SchemaSampler
+from openenv.schema.legal_actions import as_action, legal_action_names, legal_actions
+from openenv.schema.message_schema import message_schema
+from openenv.schema.samples import SchemaSampler
 from openenv.text.action_forms import ActionForm, ChoiceForm, ToolForm, UnreadableReply, form_of
 from openenv.text.constraints import ReplyConstraint
 from openenv.text.content import Content, joined, text_of

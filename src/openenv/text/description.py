@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from openenv.core.env_server.types import Observation
-from openenv.core.schema.legal_actions import LEGAL_FIELDS, NAME_FIELDS
-from openenv.core.schema.message_schema import message_schema
-from openenv.core.schema.samples import resolved
+from openenv.schema.legal_actions import LEGAL_FIELDS, NAME_FIELDS
+from openenv.schema.message_schema import message_schema
+from openenv.schema.samples import resolved
 from openenv.text.content import Content, image_part, image_type, joined
 
 _HIDDEN = frozenset({"done", "reward", "metadata", *LEGAL_FIELDS, *NAME_FIELDS})

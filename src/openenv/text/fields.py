@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from openenv.core.schema.message_schema import NOW
-from openenv.core.schema.samples import resolved
+from openenv.schema.message_schema import NOW
+from openenv.schema.samples import resolved
 
 _DEEPEST = 3
 """Schemas may contain themselves. Deeper parts are named by their type alone."""

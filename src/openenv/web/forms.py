@@ -7,9 +7,9 @@ from typing import Any, Literal, get_type_hints
 
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, create_model
 
-from openenv.core.schema.message_schema import NOW
-from openenv.core.schema.samples import resolved
 from openenv.formats.json_text import json_text
+from openenv.schema.message_schema import NOW
+from openenv.schema.samples import resolved
 
 Kind = Literal["choice", "integer", "number", "text", "json"]
 

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from openenv.core.env_server.runner.env_spec import EnvSpec
 from openenv.core.env_server.types import Action
-from openenv.core.schema.message_schema import message_schema
+from openenv.schema.message_schema import message_schema
 from openenv.web.forms import Field, fields_of
 from openenv.web.published.descriptions import get_quick_start_markdown
 from openenv.web.published.interface_manager import WebInterfaceManager

@@ -18,9 +18,9 @@ from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.sessions.worker_share import WrongWorker
 from openenv.core.env_server.types import EnvironmentMetadata, OpenAction
 from openenv.core.errors import RequestRefused, SessionFault
-from openenv.core.schema.message_schema import message_schema
 from openenv.core.wire.constants import NEW_SESSION, SESSION_HEADER
 from openenv.core.wire.server_codec import SessionRequest
+from openenv.schema.message_schema import message_schema
 from openenv.web.forms import fields_of, keywords_schema, takes_any_keyword
 from openenv.web.pages import PRIVATE_HEADERS, Pages
 from openenv.web.questions import PageQuestions

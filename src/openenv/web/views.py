@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from openenv.core.env_server.types import Observation
-from openenv.core.schema.legal_actions import LEGAL_FIELDS, NAME_FIELDS
-from openenv.core.schema.message_schema import message_schema
-from openenv.core.schema.samples import resolved
 from openenv.formats.json_text import json_text
+from openenv.schema.legal_actions import LEGAL_FIELDS, NAME_FIELDS
+from openenv.schema.message_schema import message_schema
+from openenv.schema.samples import resolved
 from openenv.text.content import image_part, image_type
 from openenv.text.description import value_text
 

@@ -9,9 +9,9 @@ from pydantic import BaseModel, Field, ValidationError
 
 from openenv import Action, Observation
 from openenv.auto.message_classes import message_class
-from openenv.core.schema.samples import SchemaSampler
 from openenv.core.wire.arrays import Array, is_array_field
 from openenv.core.wire.boxes import Box
+from openenv.schema.samples import SchemaSampler
 from openenv.text.derived import DerivedText
 from openenv.text.fields import fields_text
 

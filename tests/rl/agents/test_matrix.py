@@ -21,7 +21,7 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from openenv.agents.endpoint.server import Endpoint
-from openenv.core.wire.images import png_base64
+from openenv.formats.images import png_base64
 from openenv.rl.agents.model import TokenLimits
 from openenv.rl.algorithm.segment import Segment
 from tests.agents.matrix import CELLS, cell

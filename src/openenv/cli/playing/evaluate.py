@@ -19,7 +19,6 @@ from openenv.cli.option_groups import with_option_groups
 from openenv.cli.pages.options import PageOptions
 from openenv.cli.playing.evaluation_options import EpisodeOptions, ModelOptions, ResultOptions
 from openenv.cli.playing.saved_episodes import SavedEpisodes
-from openenv.core.schema.legal_actions import REFUSED_REMEDY
 from openenv.core.utils import run_async_safely
 from openenv.evaluation import Summary, medal_table, replies_table
 from openenv.evaluation import evaluate as run_evaluation
@@ -29,6 +28,7 @@ from openenv.evaluation.tables import CUT_OFF_REMEDY, STOPPED_REMEDY, table_cons
 from openenv.formats.json_text import json_text
 from openenv.pages.live_results import LiveResults
 from openenv.policies.registry import EndpointOptions, policy_named
+from openenv.schema.legal_actions import REFUSED_REMEDY
 from openenv.text.interface import TextInterface
 
 log = logging.getLogger(__name__)

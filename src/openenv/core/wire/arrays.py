@@ -24,6 +24,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import core_schema, from_json
 
 from openenv.core.wire.json_codec import to_plain, with_long_integers, write_json
+from openenv.schema.message_schema import ANY_DTYPE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,9 +42,6 @@ _DTYPE = re.compile(r"[<>|=]?[biuf]\d{1,2}")
 _LONGEST_EMPTY = 1 << 16
 _MOST_DIMENSIONS = 64
 """As numpy has it."""
-
-ANY_DTYPE = "any"
-"""The `dtype` in the JSON Schema of an Array without a `Box`."""
 
 
 class BinaryFrame(bytes):
@@ -103,11 +101,6 @@ array arrives as an array where the client reads arrays, else as nested lists. V
 def is_array_field(field: FieldInfo) -> bool:
     """Whether a message's field is declared as an Array."""
     return _ArrayField in field.metadata
-
-
-def is_array_schema(schema: Mapping[str, Any]) -> bool:
-    """Whether a JSON Schema is that of an Array."""
-    return schema.get("dtype") == ANY_DTYPE or schema.keys() >= {"dtype", "low", "high"}
 
 
 @functools.lru_cache(maxsize=256)

@@ -5,7 +5,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from openenv.core.env_server.types import Action, Observation, State
-from openenv.core.wire.images import Image
+from openenv.formats.images import Image
 
 WIDTH, HEIGHT = 160, 210
 """Pixels of a task's part of the page."""

@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from openenv.core.env_server.types import Action, Observation, State
-from openenv.core.wire.images import Image
+from openenv.formats.images import Image
 
 
 class DMControlAction(Action):

@@ -6,7 +6,7 @@ from pydantic import Field, field_validator
 
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.wire.arrays import JsonOrArray
-from openenv.core.wire.images import Image
+from openenv.formats.images import Image
 
 
 class GymnasiumAction(Action):

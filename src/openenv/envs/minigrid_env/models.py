@@ -4,7 +4,7 @@ from pydantic import Field
 
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.wire.arrays import Array
-from openenv.core.wire.images import Image
+from openenv.formats.images import Image
 
 ACTION_NAMES = ("left", "right", "forward", "pickup", "drop", "toggle", "done")
 """The names of the actions, by their number."""

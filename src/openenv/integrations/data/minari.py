@@ -9,9 +9,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openenv.core.schema.samples import resolved
 from openenv.evaluation.episode_files.records import RecordedEpisode
 from openenv.installation import install_line
+from openenv.schema.samples import resolved
 
 if TYPE_CHECKING:
     from gymnasium import Space

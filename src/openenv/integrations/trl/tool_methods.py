@@ -7,9 +7,9 @@ from typing import Any
 
 from openenv.core.env_server.mcp_types import CallToolAction, Tool
 from openenv.core.env_server.types import Action
-from openenv.core.schema.message_schema import NOW, message_schema
-from openenv.core.schema.samples import resolved
 from openenv.formats.json_text import json_text
+from openenv.schema.message_schema import NOW, message_schema
+from openenv.schema.samples import resolved
 
 RESERVED = frozenset({"reset", "get_reward"})
 """Methods that TRL does not show to a model."""

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from openenv.agents.endpoint.requests import CalledTool, ModelAnswer, ModelReply, ModelRequest
 from openenv.agents.endpoint.server import Endpoint
-from openenv.core.schema.samples import SchemaSampler, words_of
 from openenv.evaluation.episodes import EpisodeSessions
 from openenv.formats.json_text import json_text
 from openenv.rl.agents.environment import EnvironmentEpisode
@@ -21,6 +20,7 @@ from openenv.rl.config import Config, ConfigError
 from openenv.rl.training.outcome_labels import outcome_labels
 from openenv.rl.training.teacher_play import FIRST_SEED, MAX_FAILURES, CollectedPlay
 from openenv.rl.training.transcripts import Message
+from openenv.schema.samples import SchemaSampler, words_of
 from openenv.text.action_forms import call_text
 from openenv.text.content import frozen
 from openenv.text.interface import TextInterface

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from openenv.core.errors import OpenEnvError
-from openenv.core.schema.legal_actions import REFUSED_REMEDY
 from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.config import Config
+from openenv.schema.legal_actions import REFUSED_REMEDY
 
 
 class NothingToLearn(OpenEnvError):

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 from openenv.core.client_types import StepResult
 from openenv.core.errors import OpenEnvError
-from openenv.core.schema.legal_actions import REFUSED_REMEDY
 from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingAction
 from openenv.evaluation.policy_player import choices_of
 from openenv.policies.base import EndEpisode, Policy, as_action
@@ -20,6 +19,7 @@ from openenv.policies.baselines import RandomPolicy
 from openenv.policies.prompts import ChatMessage, PromptBuilder, assistant_message
 from openenv.rl.training.outcome_labels import outcome_labels
 from openenv.rl.training.transcripts import Message, Transcript
+from openenv.schema.legal_actions import REFUSED_REMEDY
 from openenv.text.content import frozen
 from openenv.text.interface import TextInterface
 

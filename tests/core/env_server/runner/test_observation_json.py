@@ -17,7 +17,7 @@ from pydantic_core import PydanticSerializationError
 from openenv.core.env_server.runner.observation_json import observation_data
 from openenv.core.env_server.types import Observation
 from openenv.core.wire.arrays import JsonOrArray
-from openenv.core.wire.images import Image
+from openenv.formats.images import Image
 
 
 class PlainObservation(Observation):

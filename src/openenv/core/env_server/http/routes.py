@@ -37,10 +37,10 @@ from openenv.core.env_server.types import (
 )
 from openenv.core.env_server.websocket.endpoint import WebSocketEndpoint
 from openenv.core.errors import RequestRefused
-from openenv.core.schema.message_schema import message_schema
 from openenv.core.wire.arrays import inlined
 from openenv.core.wire.constants import NEW_SESSION, SESSION_HEADER
 from openenv.core.wire.server_codec import MAX_KEPT_LENGTH, SessionRequest, error_json
+from openenv.schema.message_schema import message_schema
 
 
 class HttpResetRequest(ResetRequest):

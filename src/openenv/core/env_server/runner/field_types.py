@@ -13,12 +13,12 @@ from pydantic_core import ValidationError
 
 from openenv.core.env_server.types import Action
 from openenv.core.errors import UnreadableResponse
-from openenv.core.schema.message_schema import message_schema
-from openenv.core.schema.samples import SchemaSampler
 from openenv.core.wire.arrays import is_array_field
 from openenv.core.wire.boxes import Box
 from openenv.core.wire.json_codec import to_plain
 from openenv.core.wire.message_fields import read_message, validated
+from openenv.schema.message_schema import message_schema
+from openenv.schema.samples import SchemaSampler
 
 log = logging.getLogger(__name__)
 

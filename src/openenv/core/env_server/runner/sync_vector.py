@@ -18,8 +18,8 @@ from openenv.core.env_server.vector_environment import (
     shape_mismatch,
 )
 from openenv.core.errors import EnvironmentFault, RequestRefused, TimeLimitExceeded
-from openenv.core.schema.samples import resolved
 from openenv.core.wire.arrays import is_array_field
+from openenv.schema.samples import resolved
 
 _COMMON_FIELDS = frozenset({"done", "reward", "metadata"})
 _DTYPES = {"bool": np.bool_, "int": np.int64, "float": np.float64}

@@ -8,10 +8,10 @@ import orjson
 
 from openenv.core.env_server.runner.environment_calls import without_paths
 from openenv.core.errors import ServerUnreachable
-from openenv.core.schema.samples import resolved
 from openenv.evaluation.quality.probe.raw_client import ConnectionLost, RawClient, RawFrame
 from openenv.evaluation.quality.probe.recordings import begin
 from openenv.evaluation.quality.target import CheckResult, Target, failed, passed
+from openenv.schema.samples import resolved
 
 _LONG_TEXT = "x" * (1 << 20)
 _FOREIGN_FIELD = "no_such_field"

@@ -13,12 +13,12 @@ import httpx
 from openenv.auto.schema_client import listed_tools
 from openenv.core.env_server.mcp_types import CallToolObservation
 from openenv.core.errors import MessageTooBig
-from openenv.core.schema.legal_actions import REFUSED_REMEDY
 from openenv.evaluation.quality.probe.raw_client import RawClient, RawFrame
 from openenv.evaluation.quality.probe.recordings import EPISODE_ID, begin, play, take
 from openenv.evaluation.quality.probe.sample_policies import legal_of
 from openenv.evaluation.quality.target import CheckResult, Target, failed, passed, skipped, warned
 from openenv.installation import install_line
+from openenv.schema.legal_actions import REFUSED_REMEDY
 
 _MESSAGES = ("action", "observation", "state")
 _NUM_ACTIONS = 20

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
-from openenv.core.schema.legal_actions import as_action, legal_actions
-from openenv.core.schema.samples import SchemaSampler, words_of
 from openenv.evaluation.quality.probe.raw_client import RawFrame
 from openenv.policies.base import Policy
 from openenv.policies.baselines import RandomPolicy
+from openenv.schema.legal_actions import as_action, legal_actions
+from openenv.schema.samples import SchemaSampler, words_of
 
 
 class RandomSamplePolicy(RandomPolicy):

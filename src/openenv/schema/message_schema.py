@@ -1,5 +1,6 @@
 """The JSON Schema of a class of messages."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel
@@ -8,6 +9,9 @@ from pydantic.json_schema import GenerateJsonSchema
 
 NOW = "relativeToNow"
 """A key of a date's schema, which JSON Schema has no word for: `past` or `future`."""
+
+ANY_DTYPE = "any"
+"""The `dtype` in the JSON Schema of an Array without a `Box`."""
 
 
 class _MessageSchema(GenerateJsonSchema):
@@ -64,3 +68,8 @@ def message_schema(
         return message_class.model_json_schema(**asked)  # an author's own, which may take nothing else
     except PydanticInvalidForJsonSchema:
         return message_class.model_json_schema(**asked, schema_generator=_MessageSchema)
+
+
+def is_array_schema(schema: Mapping[str, Any]) -> bool:
+    """Whether a JSON Schema is that of an Array."""
+    return schema.get("dtype") == ANY_DTYPE or schema.keys() >= {"dtype", "low", "high"}

@@ -12,10 +12,9 @@ from string import ascii_lowercase
 from typing import Any
 from uuid import UUID
 
-from openenv.core.schema.message_schema import NOW
-from openenv.core.schema.patterns import matching_texts
-from openenv.core.wire.arrays import is_array_schema
 from openenv.formats.json_text import json_text
+from openenv.schema.message_schema import NOW, is_array_schema
+from openenv.schema.patterns import matching_texts
 
 _DEEPEST = 6
 """From there on only what is required is sampled."""

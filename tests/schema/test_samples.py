@@ -24,8 +24,8 @@ from pydantic import (
 )
 
 from openenv.auto.message_classes import message_class
-from openenv.core.schema.message_schema import message_schema
-from openenv.core.schema.samples import SchemaSampler
+from openenv.schema.message_schema import message_schema
+from openenv.schema.samples import SchemaSampler
 
 
 def samples(cls, count=50):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openenv.core.schema.samples import resolved
+from openenv.schema.samples import resolved
 
 LEGAL_FIELDS = ("legal_actions", "valid_actions", "available_actions", "possible_actions")
 """Fields of an observation, or of its metadata, that list the legal actions."""
