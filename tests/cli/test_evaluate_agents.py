@@ -10,6 +10,8 @@ import pytest
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
+from openenv.auto.environment import named_environment
+from openenv.core.errors import ServerUnreachable
 from openenv.evaluation.episode_files.records import read_episodes
 from openenv.policies.registry import EndpointOptions
 from openenv.rl.agents.policy import program_policy
@@ -108,3 +110,22 @@ def test_a_wrong_name_is_refused_with_the_remedy(tmp_path, monkeypatch, name, pr
     Path("run.yaml").write_text("seed: 3\n")
     with pytest.raises((ValueError, LookupError), match=problem):
         program_policy(name, None, EndpointOptions())
+
+
+class Gone:
+    """Two sessions whose server is not there any more."""
+
+    def __len__(self) -> int:
+        return 2
+
+    async def reset(self, requests):
+        return {session: ServerUnreachable("the server is gone") for session in requests}
+
+
+async def test_a_server_that_is_gone_ends_the_evaluation():
+    """With invalid episodes, each of the others would wait as long for it."""
+    text = named_environment("openspiel").served_at("http://127.0.0.1:9").text
+    policy = program_policy(f"agent:{PLAYERS}:one_turn@tiny@http://127.0.0.1:9/v1", text, EndpointOptions())
+
+    with pytest.raises(ServerUnreachable, match="the server is gone"):
+        await policy.play(Gone(), {number: {"seed": number} for number in range(4)}, None, [])

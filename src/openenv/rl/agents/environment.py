@@ -51,14 +51,15 @@ class EnvironmentEpisode:
         self._known: list[Tool] = []
         self._turn = asyncio.Lock()
 
-    async def begin(self, keywords: Mapping[str, Any]) -> None:
-        """Reset the environment."""
+    async def begin(self, keywords: Mapping[str, Any]) -> OpenEnvError | None:
+        """Reset the environment. Returns why it could not be; None if the episode has begun."""
         found = (await self._pool.reset({self._session: {**keywords, "seed": self.trajectory.seed}}))[self._session]
         if isinstance(found, OpenEnvError):
             self._lose(found)
-            return
+            return found
         self.trajectory.success_return = self._text.success_of(found.observation)
         self._receive(found)
+        return None
 
     @property
     def rules(self) -> str:

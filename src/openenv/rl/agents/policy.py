@@ -10,6 +10,7 @@ from openenv.agents.endpoint.requests import ModelAnswer, ModelReply, ModelReque
 from openenv.agents.endpoint.server import Endpoint
 from openenv.agents.endpoint.upstream import UpstreamModel
 from openenv.core.client_types import StepResult
+from openenv.core.errors import ServerUnreachable
 from openenv.evaluation.episodes import EpisodeSessions
 from openenv.evaluation.intervals import EpisodeResult
 from openenv.evaluation.policy_player import EpisodeObserver, PlaysEpisodes
@@ -86,14 +87,19 @@ class ProgramPolicy(PlaysEpisodes):
         max_steps: int | None,
         observers: Sequence[EpisodeObserver],
     ) -> Mapping[int, EpisodeResult]:
-        """As `PlaysEpisodes.play`. Each session plays an episode, and none waits for another."""
+        """As `PlaysEpisodes.play`. Each session plays an episode, and none waits for another.
+
+        Raises ServerUnreachable when that is why an episode could not begin.
+        """
         rules = ConversationConfig(retries=self._retries, max_turns=max_steps or _NO_LIMIT)
 
         async def play(numbered: tuple[int, Mapping[str, Any]], session: int) -> EpisodeResult:
             number, reset = numbered
             model = _CountedModel(self._model)
             episode = _WatchedEpisode((number, model, observers), pool, session, self._text, int(reset["seed"]), rules)
-            await episode.begin(reset)
+            failure = await episode.begin(reset)
+            if isinstance(failure, ServerUnreachable):
+                raise failure
             await run_program(self._agent, self._time_limit_s, endpoint, model, episode)
             result = result_of(episode.trajectory, **model.counts())
             for observer in observers:
