@@ -73,6 +73,7 @@ def environment_of(run: SmallRun) -> TrainingEnvironment:
         chat=run.chat,
         reward=EpisodeReward(),
         random_returns=RandomReturns(worst=-1.0, deviation=0.5),
+        agent=None,
     )
 
 

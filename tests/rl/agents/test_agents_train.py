@@ -181,7 +181,5 @@ def test_what_agents_do_not_have_is_refused() -> None:
         config_from_mapping({"agent": {"function": "a:b", "tool_choice": "required"}})
     with pytest.raises(ConfigError, match=r"agent\.random_episodes=0: must be at least 1"):
         config_from_mapping({"agent": {"function": "a:b", "random_episodes": 0}})
-    with pytest.raises(ConfigError, match=r"engine\.name='ray': agents are for the embedded engine"):
-        config_from_mapping({"agent": "a:b", "engine": "ray"})
     with pytest.raises(ConfigError, match=r"reward\.credit='step': is not for agents"):
         config_from_mapping({"agent": "a:b", "reward": {"credit": "step"}})

@@ -24,6 +24,7 @@ from openenv.rl.agents.program import AgentTask
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.chat import Chat
+from openenv.rl.waiting.waits import Place, Waits
 from tests.rl.agents.asking import byte_model
 from tests.rl.agents.counted import STEPS
 from tests.rl.agents.players import hang_up
@@ -119,6 +120,7 @@ async def test_no_episode_has_a_reward_that_its_environment_did_not_give(
             episodes = AgentEpisodes(
                 config=config_from_mapping(SETTINGS), agent=stumbles, text=served.text,
                 chat=generator.generator.chat, generator=generator, executor=executor,
+                place=Place(Waits()),
             )  # fmt: skip
             seeds = [EpisodeSeeds(number, number, number) for number in range(num_episodes)]
             generator.left = num_episodes

@@ -1,6 +1,7 @@
 """Plays episodes in which an agent's program is the policy, and records what its model has sampled."""
 
 import logging
+import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -9,13 +10,17 @@ from typing import Any, NamedTuple
 
 from openenv.agents.endpoint.server import Endpoint
 from openenv.evaluation.episodes import EpisodeSessions
+from openenv.policies.conversations import ReplyRequest
 from openenv.rl.agents.environment import EnvironmentEpisode
 from openenv.rl.agents.model import AgentModels, CapturedModel, TokenLimits
 from openenv.rl.agents.program import Agent, in_sessions, run_program
+from openenv.rl.algorithm.segment import Segment
 from openenv.rl.algorithm.trajectory import Trajectory
 from openenv.rl.config import Config
 from openenv.rl.generators.base import BaseGenerator
+from openenv.rl.generators.reply_queue import Replies
 from openenv.rl.models.chat import Chat
+from openenv.rl.waiting.waits import Place
 from openenv.text.interface import TextInterface
 
 log = logging.getLogger(__name__)
@@ -48,6 +53,8 @@ class AgentEpisodes:
     """Samples the replies of the model."""
     executor: Executor
     """Runs it."""
+    place: Place
+    """Where their waits are recorded, and what they are called there."""
 
     async def play(
         self,
@@ -74,7 +81,8 @@ class AgentEpisodes:
         limits = TokenLimits(config.max_req_tokens, config.max_res_tokens, config.conversation.max_episode_tokens)
         assert config.agent is not None
         async with Endpoint() as endpoint, self.generator.replies(self.chat, self.executor) as replies:
-            models, ledger = AgentModels(self.chat, replies, limits), Counter[str]()
+            models = AgentModels(self.chat, _RecordedReplies(replies, self.place), limits)
+            ledger = Counter[str]()
 
             async def play(seeds: EpisodeSeeds, session: int) -> Trajectory:
                 trajectory, model = await self._play(endpoint, models, pool, session, seeds, reset)
@@ -105,7 +113,8 @@ class AgentEpisodes:
         is_limited = settings.tool_choice == "required"
         model = CapturedModel(models, seeds.number, seeds.draws, lambda: is_limited and not episode.is_done)
         await episode.begin(reset)
-        await run_program(self.agent, settings.time_limit_s, endpoint, model, episode)
+        with self.place.waits.of(self.place.name, "programs of the agent"):
+            await run_program(self.agent, settings.time_limit_s, endpoint, model, episode)
         if model.broken is not None:
             raise model.broken
         trajectory = episode.trajectory
@@ -114,3 +123,18 @@ class AgentEpisodes:
         if lost is not None and trajectory.valid:
             trajectory.outcome, trajectory.reason = "invalid", lost
         return trajectory, model
+
+
+class _RecordedReplies:
+    """The replies of a generator. What waits for them is recorded."""
+
+    def __init__(self, replies: Replies, place: Place) -> None:
+        self._replies = replies
+        self._place = place
+
+    async def answer(self, request: ReplyRequest, stream: random.Random) -> Segment:
+        """As `Replies.answer`."""
+        with self._place.waits.of(self._place.name, self._place.generator):
+            segment = await self._replies.answer(request, stream)
+        self._place.waits.tokens[self._place.generator] += len(segment.sampled_ids)
+        return segment

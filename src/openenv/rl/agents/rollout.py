@@ -10,7 +10,7 @@ from openenv.rl.agents.environment import result_of
 from openenv.rl.agents.episodes import AgentEpisodes, EpisodeSeeds
 from openenv.rl.algorithm.rewards import Reward, rate
 from openenv.rl.algorithm.trajectory import Group, Trajectory
-from openenv.rl.rollouts.rollout import group_seed, random_stream
+from openenv.rl.rollouts.rollout import RecordedSessions, group_seed, random_stream
 
 
 class AgentRollout:
@@ -19,7 +19,7 @@ class AgentRollout:
     def __init__(self, episodes: AgentEpisodes, pool: EpisodeSessions, reward: Reward, environment: int) -> None:
         """environment: its number among those of the run."""
         self._episodes = episodes
-        self._pool = pool
+        self._pool = RecordedSessions(pool, episodes.place)
         self._reward = reward
         self._environment = environment
 

@@ -217,7 +217,6 @@ class Config:
         """Raise ConfigError for what episodes of an agent's program do not have."""
         given = bool(agent.function) != bool(agent.command)
         require(given, "agent.function, agent.command", (agent.function, agent.command), "give one of them.")
-        require(self.engine.name == "embedded", "engine.name", self.engine.name, "agents are for the embedded engine.")
         is_apart = agent.sandbox is not None
         require(bool(agent.command) or not is_apart, "agent.sandbox", "given", "is for agent.command. Leave it out.")
         rule = "needs a loaded model: the tiny one writes words, which cannot be limited. Set model.path."

@@ -17,7 +17,7 @@ from openenv.rl.algorithm.rewards import Reward
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config
 from openenv.rl.engines.followers import Followers
-from openenv.rl.engines.preparation import Prepared, agent_episodes, begun, resumed, sessions_of
+from openenv.rl.engines.preparation import Prepared, begun, resumed, rollout_of, sessions_of
 from openenv.rl.engines.protocol import RolloutWorker, Trainer
 from openenv.rl.generators.base import BaseGenerator
 from openenv.rl.generators.of_run import RunGenerators
@@ -175,20 +175,10 @@ class BaseEngine(ABC):
             name: for its waits.
         """
         played = self.environments[environment]
-        if self.config.agent is not None:
-            episodes = agent_episodes(self.config, played, generator, executor or self.executor)
-            return AgentRollout(episodes, pool, played.reward, environment)
-        return Rollout(
-            pool,
-            played.served.text,
-            generator,
-            played.reward,
-            self.config,
-            executor or self.executor,
-            chat=played.chat,
-            environment=environment,
-            opponents=self._opponents_in(environment),
-            place=Place(self.waits, name, played.server_name, "the generator"),
+        place = Place(self.waits, name, played.server_name, "the generator")
+        opponents = self._opponents_in(environment)
+        return rollout_of(
+            self.config, played, environment, pool, generator, executor or self.executor, place, opponents
         )
 
     def pool(self, environment: int = 0, num_sessions: int | None = None) -> SessionPool[Any, Any]:

@@ -11,8 +11,11 @@ from transformers import PreTrainedModel
 
 from openenv.auto.environment import ServedEnvironment
 from openenv.core.session_pool import SessionPool
+from openenv.evaluation.episodes import EpisodeSessions
 from openenv.rl.agents.episodes import AgentEpisodes
 from openenv.rl.agents.kinds import agent_of
+from openenv.rl.agents.program import Agent
+from openenv.rl.agents.rollout import AgentRollout
 from openenv.rl.algorithm.curricula import shares
 from openenv.rl.algorithm.rewards import EpisodeReward, RandomReturns, Reward
 from openenv.rl.budget import Budget
@@ -24,6 +27,7 @@ from openenv.rl.models.language_model import checkpoint_activations
 from openenv.rl.planning.plan import with_planned_passes
 from openenv.rl.progress import OnProgress
 from openenv.rl.random_play import random_play, require_signal
+from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.starting_model import (
     StartingModel,
     groups_in_batch,
@@ -34,6 +38,7 @@ from openenv.rl.starting_model import (
 from openenv.rl.supervised_phase import pretrain_on, warm_start
 from openenv.rl.training.checkpoint import Checkpoints
 from openenv.rl.waiting.server_part import ServerPart
+from openenv.rl.waiting.waits import Place, Waits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +54,8 @@ class TrainingEnvironment:
     reward: Reward
     random_returns: RandomReturns
     """What random play has shown about its returns."""
+    agent: Agent | None
+    """The run's, if it has one."""
 
     @property
     def server_name(self) -> str:
@@ -132,6 +139,7 @@ def environments_of(
     returns: Sequence[RandomReturns],
 ) -> list[TrainingEnvironment]:
     """The environments of the run. reward: None for the configured one. returns: those of random play in each."""
+    agent = None if config.agent is None else agent_of(config.agent)
     return [
         TrainingEnvironment(
             label=label,
@@ -140,6 +148,7 @@ def environments_of(
             chat=new_chat(enable_thinking=config.model.enable_thinking, tools=environment.text.tools()),
             reward=reward or EpisodeReward(config.reward, measured),
             random_returns=measured,
+            agent=agent,
         )
         for label, settings, environment, measured in zip(labels(config.env), config.env, served, returns, strict=True)
     ]
@@ -157,16 +166,68 @@ def sessions_of(
     return SessionPool(environment.served.client, environment.served.base_urls, wanted, may_share=may_share)
 
 
+def rollout_of(
+    config: Config,
+    environment: TrainingEnvironment,
+    number: int,
+    pool: EpisodeSessions,
+    generator: BaseGenerator,
+    executor: Executor,
+    place: Place,
+    opponents: BaseGenerator | None = None,
+) -> Rollout | AgentRollout:
+    """A rollout over sessions of an environment: of the model, or of the run's agent.
+
+    Args:
+        config: the run's.
+        environment: what is played.
+        number: the environment's.
+        pool: the sessions.
+        generator: samples the model's replies.
+        executor: runs the generator, one call at a time.
+        place: where its waits are recorded, and what it is called there.
+        opponents: as in `Rollout`.
+    """
+    if environment.agent is not None:
+        episodes = agent_episodes(config, environment, generator, executor, place)
+        return AgentRollout(episodes, pool, environment.reward, number)
+    return Rollout(
+        pool,
+        environment.served.text,
+        generator,
+        environment.reward,
+        config,
+        executor,
+        chat=environment.chat,
+        environment=number,
+        opponents=opponents,
+        place=place,
+    )
+
+
 def agent_episodes(
-    config: Config, environment: TrainingEnvironment, generator: BaseGenerator, executor: Executor
+    config: Config,
+    environment: TrainingEnvironment,
+    generator: BaseGenerator,
+    executor: Executor,
+    place: Place | None = None,
 ) -> AgentEpisodes:
-    """The episodes of the run's agent in an environment, whose model a generator samples."""
-    assert config.agent is not None
+    """The episodes of the run's agent in an environment.
+
+    Args:
+        config: the run's.
+        environment: what is played.
+        generator: samples the replies of the agent's model.
+        executor: runs the generator, one call at a time.
+        place: where their waits are recorded; None: nowhere.
+    """
+    assert environment.agent is not None
     return AgentEpisodes(
         config=config,
-        agent=agent_of(config.agent),
+        agent=environment.agent,
         text=environment.served.text,
         chat=environment.chat.with_tools(()),
         generator=generator,
         executor=executor,
+        place=place or Place(Waits()),
     )

@@ -68,7 +68,7 @@ class Rollout:
             place: where its waits are recorded, and what it is called there.
         """
         self._place = place or Place(Waits())
-        self._pool = _RecordedSessions(pool, self._place)
+        self._pool = RecordedSessions(pool, self._place)
         self._sessions = FreeSessions(self._pool)
         self._text = text
         self._generator = generator
@@ -168,7 +168,7 @@ class Rollout:
         )
 
 
-class _RecordedSessions:
+class RecordedSessions:
     """Sessions of a pool. What waits for them is recorded."""
 
     def __init__(self, pool: EpisodeSessions, place: Place) -> None:

@@ -18,7 +18,8 @@ from openenv.auto.environment import named_environment
 from openenv.rl.algorithm.rewards import Reward
 from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.config import Config
-from openenv.rl.engines.preparation import TrainingEnvironment, environments_of, sessions_of
+from openenv.rl.engines.preparation import TrainingEnvironment, environments_of, rollout_of, sessions_of
+from openenv.rl.engines.protocol import RolloutWorker
 from openenv.rl.engines.ray_cluster.actor import Actor, own_address
 from openenv.rl.engines.ray_cluster.generator_actor import VllmServer
 from openenv.rl.engines.ray_cluster.health import generator_name
@@ -30,7 +31,6 @@ from openenv.rl.generators.vllm_server import VllmGenerator
 from openenv.rl.generators.vllm_weights import AllWeights
 from openenv.rl.models.language_model import load_tokenizer
 from openenv.rl.models.weight_store import WeightStore
-from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.starting_model import chat_with
 from openenv.rl.training.checkpoint import Checkpoints
 from openenv.rl.training.trainer_rank import TrainerRank
@@ -78,7 +78,7 @@ class RolloutActor(Actor):
         self._environments = environments_of(config, served, new_chat, reward, checkpoints.load_random_returns())
         self._generators = generators
         self._vocab_size = model_config.get_text_config().vocab_size
-        self._rollouts: dict[tuple[int, int], tuple[Rollout, list[BaseGenerator]]] = {}
+        self._rollouts: dict[tuple[int, int], tuple[RolloutWorker, list[BaseGenerator]]] = {}
         self._pools = contextlib.AsyncExitStack()
         self._playing: dict[tuple[int, int], asyncio.Task[list[Group]]] = {}
 
@@ -119,7 +119,7 @@ class RolloutActor(Actor):
             playing.cancel()
             await asyncio.wait([playing])
 
-    async def _rollout(self, part: int, environment: int) -> tuple[Rollout, list[BaseGenerator]]:
+    async def _rollout(self, part: int, environment: int) -> tuple[RolloutWorker, list[BaseGenerator]]:
         """That of a part, with what it asks: the part's generator, and the opponents there if it has any."""
         key = (part, environment)
         if key not in self._rollouts:
@@ -142,18 +142,10 @@ class RolloutActor(Actor):
             if self_play is not None:
                 every = self_play.refresh
                 generators.append(RemoteGenerator(actor, played.chat, max_new_tokens=most, opponents=every))
-            rollout = Rollout(
-                pool,
-                played.served.text,
-                generators[0],
-                played.reward,
-                self._config,
-                ThreadPoolExecutor(1, f"generator of part {part}"),
-                chat=played.chat,
-                environment=environment,
-                opponents=generators[1] if self_play else None,
-                place=Place(self.waits, f"part {part}", played.server_name, generator_name(number)),
-            )
+            thread = ThreadPoolExecutor(1, f"generator of part {part}")
+            place = Place(self.waits, f"part {part}", played.server_name, generator_name(number))
+            opponents = generators[1] if self_play else None
+            rollout = rollout_of(self._config, played, environment, pool, generators[0], thread, place, opponents)
             self._rollouts[key] = rollout, generators
         return self._rollouts[key]
 
