@@ -1,7 +1,9 @@
 # Everything sets itself up: a machine with Python 3.11 or newer and make is enough.
 PYTHON ?= python3
 PYTHON312 ?= 3.12
-VENV ?= .venv
+# EXTRAS=envs adds the heavy extras of environments, such as Atari and MuJoCo: a missing one is an error then.
+EXTRAS ?=
+VENV ?= .venv$(addprefix -,$(EXTRAS))
 BIN := $(VENV)/bin
 GAME ?= blackjack
 MODEL ?=
@@ -9,6 +11,7 @@ ifneq ($(filter-out smollm2,$(MODEL)),)
 $(error MODEL=$(MODEL): known is smollm2, a pretrained model; leave it out for the tiny one)
 endif
 SMOLLM2 := models/smollm2-135m
+comma := ,
 # pip's folder of extra wheels, if one is set, is uv's too.
 export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 
@@ -16,6 +19,7 @@ export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 test test-envs test-%: export OMP_WAIT_POLICY = PASSIVE
 # Bytecode is written, whatever the shell has set: without it, half the time until a command begins is compilation.
 test test-envs test-%: export PYTHONDONTWRITEBYTECODE =
+test test-envs test-%: export OPENENV_REQUIRE_EXTRAS = $(if $(filter envs,$(EXTRAS)),1)
 
 .PHONY: demo model test test-envs test-fast test-slow findings integrations fuzz hostile lint interop vllm bench bench-learning bench-models bench-trl clean
 
@@ -36,7 +40,8 @@ test-%: $(VENV)/.installed $(SMOLLM2)/model.safetensors  ## The tests of one roo
 test-slow: $(VENV)/.installed  ## The tests that take longer
 	$(BIN)/pytest -m slow
 
-test-envs: .venv-envs/.installed  ## Every environment, those with heavy extras included
+test-envs:  ## Every environment, those with heavy extras included
+	$(MAKE) EXTRAS=envs .venv-envs/.installed
 	OPENENV_REQUIRE_EXTRAS=1 .venv-envs/bin/pytest -n 3 --dist worksteal tests/envs tests/tutorials
 
 findings: $(VENV)/.installed  ## What broke when strangers used it: a table of what holds
@@ -95,7 +100,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "openenv needs Python 3.11 or newer: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[all,dev]'
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[all,dev$(addprefix $(comma),$(EXTRAS))]'
 	touch $@
 
 .venv-published/.installed:
@@ -126,12 +131,6 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 .codex/.installed:
 	npm install --silent --no-audit --no-fund --prefix .codex @openai/codex@0.171.0
-	touch $@
-
-.venv-envs/.installed: pyproject.toml constraints.txt
-	$(PYTHON) -m venv .venv-envs
-	.venv-envs/bin/pip install --quiet uv
-	.venv-envs/bin/uv pip install --quiet --python .venv-envs/bin/python --constraint constraints.txt --editable '.[all,dev,envs]'
 	touch $@
 
 clean:  ## Remove what the commands above made, runs/ excepted

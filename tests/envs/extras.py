@@ -1,4 +1,5 @@
-"""Modules of the environments' extras. `make test-envs` installs all of them, `make test` only the light ones."""
+"""Modules of the environments' extras. `make test EXTRAS=envs` and `make test-envs` install all of them, `make test`
+only the light ones."""
 
 import importlib
 import os
@@ -9,7 +10,7 @@ import pytest
 from openenv.envs.catalog import CatalogEntry
 
 ALL_ARE_INSTALLED = os.environ.get("OPENENV_REQUIRE_EXTRAS") == "1"
-"""Set by `make test-envs`: a missing module is then an error, not a reason to skip."""
+"""Set by these two: a missing module is then an error, not a reason to skip."""
 
 
 def require_extra(module: str, extra: str) -> None:

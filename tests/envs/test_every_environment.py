@@ -1,6 +1,6 @@
 """Every bundled environment: each task resets and steps, twenty episodes are played, and ten training steps are made.
 
-`make test-envs` installs all extras. Elsewhere environments without theirs are skipped.
+`make test EXTRAS=envs` installs all extras. Elsewhere environments without theirs are skipped.
 """
 
 import asyncio
