@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from openenv.agents.endpoint.requests import ModelAnswer, ModelReply, ModelRequest
 from openenv.agents.endpoint.server import Endpoint
+from openenv.hosting.sandbox.sandbox import RunningBox, SandboxHost
 from openenv.rl.agents.program import AgentFailed, AgentTask
 from openenv.rl.agents.sandboxed import SandboxedCommand
 from openenv.rl.config.playing import AgentSandboxConfig
@@ -97,6 +99,31 @@ async def test_one_whose_time_is_over_ends_with_all_that_it_has_started(tmp_path
     listed = await asyncio.create_subprocess_exec("ps", "-eo", "args", stdout=asyncio.subprocess.PIPE)
     written, _ = await listed.communicate()
     assert marker not in written.decode()
+
+
+async def test_one_that_is_cancelled_while_its_sandbox_starts_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begins, goes_on, boxes = threading.Event(), threading.Event(), list[RunningBox]()
+    start_on = SandboxHost.start_on
+
+    def start_later(*arguments: Any) -> RunningBox:
+        begins.set()
+        goes_on.wait()
+        boxes.append(start_on(*arguments))
+        return boxes[0]
+
+    monkeypatch.setattr(SandboxHost, "start_on", start_later)
+    running = asyncio.create_task(run("import time; time.sleep(60)", tmp_path))
+    await asyncio.to_thread(begins.wait)
+    running.cancel()
+    goes_on.set()
+
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    (box,) = boxes
+    with pytest.raises(OSError, match="Bad file descriptor"):  # it was ended, and its descriptor is closed
+        os.fstat(box.pidfd)
 
 
 def test_a_package_that_is_not_installed_is_named() -> None:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from openenv.hosting.sandbox.box_spec import BoxSpec
 from openenv.hosting.sandbox.limits import SandboxLimits
 from openenv.hosting.sandbox.python_files import with_python
-from openenv.hosting.sandbox.sandbox import SandboxEnd, SandboxHost
+from openenv.hosting.sandbox.sandbox import RunningBox, SandboxEnd, SandboxHost
 from openenv.rl.agents.program import AgentFailed, AgentTask, end_of_text
 from openenv.rl.config.playing import AgentSandboxConfig
 
@@ -67,11 +67,14 @@ class SandboxedCommand:
         return BoxSpec.from_json({**self._spec.to_json(), **fields})
 
     async def _run(self, spec: BoxSpec, output: int) -> SandboxEnd:
-        null = os.open(os.devnull, os.O_RDONLY)
+        starting = asyncio.ensure_future(asyncio.to_thread(self._start, spec, output))
         try:
-            box = await asyncio.to_thread(self._host.start_on, spec, (null, output, output))
-        finally:
-            os.close(null)
+            box = await asyncio.shield(starting)
+        except asyncio.CancelledError:  # the thread starts it all the same
+            await asyncio.wait([starting])
+            if starting.exception() is None:
+                await asyncio.to_thread(starting.result().end)
+            raise
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(box.pidfd, ended.set)
         try:
@@ -80,6 +83,13 @@ class SandboxedCommand:
             loop.remove_reader(box.pidfd)
             end = await asyncio.to_thread(box.end)
         return end
+
+    def _start(self, spec: BoxSpec, output: int) -> RunningBox:
+        null = os.open(os.devnull, os.O_RDONLY)
+        try:
+            return self._host.start_on(spec, (null, output, output))
+        finally:
+            os.close(null)
 
 
 async def _relay(host: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
