@@ -24,7 +24,8 @@ from openenv.rl.config import Config, ModelConfig
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.chat import Chat, word_tokenizer
-from openenv.rl.models.language_model import attention_of, cast_matrices, choose_algorithms, copy_of, device_of
+from openenv.rl.models.devices import attention_of, choose_algorithms, device_of
+from openenv.rl.models.language_model import cast_matrices, copy_of
 from openenv.rl.training.trainer import Trainer
 
 PROMPT, REPLY = 200, 64

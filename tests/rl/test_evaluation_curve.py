@@ -17,7 +17,7 @@ from openenv.evaluation.intervals import EpisodeOutcome, EpisodeResult
 from openenv.rl.algorithm.rewards import EpisodeReward, RandomReturns
 from openenv.rl.config import Config, ConfigError
 from openenv.rl.config_file import config_from_mapping
-from openenv.rl.engines.preparation import TrainingEnvironment
+from openenv.rl.engines.training_environment import TrainingEnvironment
 from openenv.rl.evaluation.curve import EvaluationCurve, greedy_metrics, sampled_metrics, score_of
 from openenv.rl.evaluation.games import play_games
 from openenv.rl.generators.embedded import Generator

@@ -24,7 +24,8 @@ from openenv.rl.config import Config, PretrainConfig
 from openenv.rl.engines.trainer import EmbeddedTrainer
 from openenv.rl.generators.embedded import Generator
 from openenv.rl.loop import NothingPlayed, TrainingLoop
-from openenv.rl.models.language_model import choose_algorithms, tiny_model
+from openenv.rl.models.devices import choose_algorithms
+from openenv.rl.models.language_model import tiny_model
 from openenv.rl.models.weight_store import WeightStore
 from openenv.rl.progress import TrainingProgress
 from openenv.rl.reports.results import read_rows

@@ -12,16 +12,10 @@ from transformers import PreTrainedModel
 from openenv.rl.algorithm.curricula import shares
 from openenv.rl.config import Config, ModelConfig, require
 from openenv.rl.generators.embedded import Generator
-from openenv.rl.models.chat import Chat, word_tokenizer
+from openenv.rl.models.chat import Chat, chat_of, word_tokenizer
+from openenv.rl.models.devices import device_of, multiplies_bfloat16
 from openenv.rl.models.images import ImageReader, load_image_reader
-from openenv.rl.models.language_model import (
-    device_of,
-    dither,
-    end_ids,
-    load_model,
-    multiplies_bfloat16,
-    tiny_model,
-)
+from openenv.rl.models.language_model import dither, end_ids, load_model, tiny_model
 from openenv.rl.models.lora import add_adapter
 from openenv.rl.models.output_layer import compute_output_in_float32
 from openenv.rl.models.sources.tiny_vision import tiny_image_reader, tiny_vision_model
@@ -48,26 +42,7 @@ class StartingModel:
         any other.
         """
         ends = end_ids(self.model)
-        return chat_with(self.tokenizer, ends, self.image_reader, enable_thinking=enable_thinking, tools=tools)
-
-
-def chat_with(
-    tokenizer: Any,
-    ends: Sequence[int],
-    image_reader: ImageReader | None,
-    *,
-    enable_thinking: bool | None = None,
-    tools: Sequence[Mapping[str, Any]] = (),
-) -> Chat:
-    """As `StartingModel.chat`. ends: the tokens that end a reply by the model's generation config."""
-    renders_tools = "tools" in str(tokenizer.chat_template)
-    return Chat(
-        tokenizer,
-        end_ids=ends,
-        enable_thinking=enable_thinking,
-        tools=tools if renders_tools else (),
-        image_reader=image_reader,
-    )
+        return chat_of(self.tokenizer, ends, self.image_reader, enable_thinking=enable_thinking, tools=tools)
 
 
 def make_starting_model(config: Config, played: Sequence[CollectedPlay]) -> StartingModel:

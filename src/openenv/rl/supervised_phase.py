@@ -35,7 +35,7 @@ from openenv.rl.training.teacher_play import CollectedPlay, PolicyTeacher, Rando
 from openenv.text.interface import TextInterface
 
 if TYPE_CHECKING:
-    from openenv.rl.engines.preparation import TrainingEnvironment
+    from openenv.rl.engines.training_environment import TrainingEnvironment
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,8 @@ from openenv.rl.generators import base
 from openenv.rl.generators.embedded import Generator
 from openenv.rl.generators.replies import CapturedReplies
 from openenv.rl.models.chat import Chat
-from openenv.rl.models.language_model import autocast, cast_matrices, copy_of, tiny_model
+from openenv.rl.models.devices import autocast
+from openenv.rl.models.language_model import cast_matrices, copy_of, tiny_model
 from openenv.rl.models.weight_store import WeightStore
 from openenv.rl.training.trainer import ReferenceModel
 from openenv.text.constraints import ReplyConstraint

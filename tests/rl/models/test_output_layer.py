@@ -8,7 +8,8 @@ import torch
 
 from openenv.rl.config import ConfigError, Precision
 from openenv.rl.generators.embedded import Generator
-from openenv.rl.models.language_model import autocast, cast_matrices
+from openenv.rl.models.devices import autocast
+from openenv.rl.models.language_model import cast_matrices
 from openenv.rl.models.output_layer import compute_output_in_float32
 from openenv.rl.training.trainer import ReferenceModel
 from tests.rl.echo_game import echo_chat, echo_config, echo_generator

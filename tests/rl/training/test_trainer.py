@@ -16,7 +16,8 @@ from openenv.rl.config import Config, ConfigError, LoraSettings
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.chat import Chat
-from openenv.rl.models.language_model import checkpoint_activations, copy_of, device_of, load_model
+from openenv.rl.models.devices import device_of
+from openenv.rl.models.language_model import checkpoint_activations, copy_of, load_model
 from openenv.rl.models.lora import add_adapter, load_adapter
 from openenv.rl.models.weight_store import WeightStore
 from openenv.rl.progress import TrainingProgress

@@ -14,8 +14,9 @@ from openenv.rl.algorithm.advantages import batch_advantages
 from openenv.rl.algorithm.segment import Segment
 from openenv.rl.algorithm.trajectory import Group, Trajectory
 from openenv.rl.config import AdvantageName
+from openenv.rl.models.devices import moved
 from openenv.rl.models.images import Images
-from openenv.rl.models.language_model import moved, padded
+from openenv.rl.models.language_model import padded
 from openenv.rl.models.reply_masks import Mask, is_choice, num_allowed
 
 _TokenRow = tuple[bytes, Images]

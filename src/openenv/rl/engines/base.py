@@ -17,11 +17,12 @@ from openenv.rl.algorithm.rewards import Reward
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config
 from openenv.rl.engines.followers import Followers
-from openenv.rl.engines.preparation import Prepared, begun, resumed, rollout_of, sessions_of
+from openenv.rl.engines.preparation import Prepared, begun, resumed
 from openenv.rl.engines.protocol import RolloutWorker, Trainer
+from openenv.rl.engines.training_environment import rollout_of, sessions_of
 from openenv.rl.generators.base import BaseGenerator
 from openenv.rl.generators.of_run import RunGenerators
-from openenv.rl.models.language_model import choose_algorithms, device_of
+from openenv.rl.models.devices import choose_algorithms, device_of
 from openenv.rl.planning.memory import release_freed
 from openenv.rl.progress import OnProgress, TrainingProgress
 from openenv.rl.reports.best_checkpoint import BestCheckpoint

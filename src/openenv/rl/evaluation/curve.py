@@ -34,7 +34,7 @@ from openenv.rl.reports.results import MetricsRow
 
 if TYPE_CHECKING:
     from openenv.rl.algorithm.rewards import RandomReturns
-    from openenv.rl.engines.preparation import TrainingEnvironment
+    from openenv.rl.engines.training_environment import TrainingEnvironment
     from openenv.rl.generators.base import BaseGenerator
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from openenv.rl.config import Config, EnvConfig
 from openenv.rl.engines.protocol import MOST_ENDS, Recovering
 
 if TYPE_CHECKING:
-    from openenv.rl.engines.preparation import TrainingEnvironment
+    from openenv.rl.engines.training_environment import TrainingEnvironment
     from openenv.rl.generators.base import BaseGenerator
 
 log = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ async def play_games(
     async def play() -> list[EpisodeResult]:
         if isinstance(policy, AgentPolicy):
             from openenv.rl.agents.rollout import evaluated  # torch: the command does without it until a run begins
-            from openenv.rl.engines.preparation import agent_episodes  # likewise
+            from openenv.rl.engines.training_environment import agent_episodes  # likewise
 
             with contextlib.ExitStack() as stack:
                 thread = executor or stack.enter_context(ThreadPoolExecutor(1, "generator"))

@@ -16,8 +16,9 @@ from openenv.rl.generators.drawing import chosen
 from openenv.rl.generators.replies import CapturedReplies, Reply
 from openenv.rl.generators.static_decoder import can_decode
 from openenv.rl.models.chat import Chat
+from openenv.rl.models.devices import autocast
 from openenv.rl.models.images import Images, image_inputs
-from openenv.rl.models.language_model import accepts, autocast, kept_logits, next_token_logits, row_count
+from openenv.rl.models.language_model import accepts, kept_logits, next_token_logits, row_count
 from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.rl.models.reply_masks import Mask, ReplyState, masked
 from openenv.rl.models.shared_prefix import can_share, prefix_cache, shared_length

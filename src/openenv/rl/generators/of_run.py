@@ -18,7 +18,8 @@ from openenv.rl.generators.vllm_process import LOCALHOST, VllmProcess
 from openenv.rl.generators.vllm_server import VllmGenerator
 from openenv.rl.generators.vllm_weights import Adapters, AllWeights, Delivery
 from openenv.rl.models.chat import Chat
-from openenv.rl.models.language_model import cast_matrices, copy_of, multiplies_bfloat16
+from openenv.rl.models.devices import multiplies_bfloat16
+from openenv.rl.models.language_model import cast_matrices, copy_of
 from openenv.rl.models.lora import adapter_config
 from openenv.rl.models.weight_store import WeightStore
 from openenv.rl.waiting.server_part import ServerPart

@@ -5,15 +5,17 @@ They have no image, so that the layers which read images are not compared.
 
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import PreTrainedModel
 
 from openenv.core.errors import OpenEnvError
 from openenv.rl.config import Precision
-from openenv.rl.models.language_model import autocast
+from openenv.rl.models.devices import autocast
 from openenv.rl.models.prompt_tokens import TokenIds
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _TOKENS = 48
 EXACT = 0.003
@@ -45,7 +47,7 @@ class Probe:
         self._precision = precision
 
     @torch.no_grad()
-    def measured(self, model: PreTrainedModel) -> list[float]:
+    def measured(self, model: "PreTrainedModel") -> list[float]:
         """The log-probability of each token but the first, among all tokens, those of images too."""
         ids = torch.tensor([self.token_ids])
         network: Any = model

@@ -17,7 +17,8 @@ from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
 from openenv.rl.config import Precision
-from openenv.rl.models.language_model import accepts, autocast, kept_logits, multiplies_bfloat16
+from openenv.rl.models.devices import autocast, multiplies_bfloat16
+from openenv.rl.models.language_model import accepts, kept_logits
 from openenv.rl.models.shared_prefix import can_share
 
 STAGE = 64

@@ -231,6 +231,37 @@ class Chat:
         )
 
 
+def chat_of(
+    tokenizer: Any,
+    ends: Sequence[int],
+    image_reader: ImageReader | None,
+    *,
+    enable_thinking: bool | None = None,
+    tools: Sequence[Mapping[str, Any]] = (),
+) -> Chat:
+    """The chat of a tokenizer.
+
+    Args:
+        tokenizer: of transformers.
+        ends: the tokens that end a reply by the model's generation config.
+        image_reader: None for a model that reads text alone.
+        enable_thinking: as the template has it; None: its own default.
+        tools: those of the environment, which a template that renders tools gets; the instructions describe them for
+            any other.
+
+    Raises:
+        ChatTemplateError: for a tokenizer without a usable template.
+    """
+    renders_tools = "tools" in str(tokenizer.chat_template)
+    return Chat(
+        tokenizer,
+        end_ids=ends,
+        enable_thinking=enable_thinking,
+        tools=tools if renders_tools else (),
+        image_reader=image_reader,
+    )
+
+
 class _Patterns:
     """Finds the strings that a tokenizer encodes as control tokens."""
 

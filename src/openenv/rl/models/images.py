@@ -8,14 +8,15 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
-from transformers import AutoImageProcessor, PreTrainedModel
-from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from openenv.text.content import Part
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 ARCHITECTURES = frozenset({"qwen2_vl", "qwen2_5_vl"})
 """Types of models whose forward takes images here."""
@@ -98,11 +99,13 @@ def load_image_reader(path: str | Path, config: Any, tokenizer: Any) -> ImageRea
     """The image reader of a saved model; None if images cannot be shown to it. config: the model's, of transformers."""
     if config.model_type not in ARCHITECTURES:
         return None
+    from transformers import AutoImageProcessor  # only for models that read images
+
     image_token = str(tokenizer.convert_ids_to_tokens(config.image_token_id))
     return ImageReader(cast(Any, AutoImageProcessor).from_pretrained(path), image_token)
 
 
-def without_image_token(model: PreTrainedModel, logits: Tensor) -> Tensor:
+def without_image_token(model: "PreTrainedModel", logits: Tensor) -> Tensor:
     """The logits, [..., vocabulary], where the model cannot write a token that stands for an image."""
     if model.config.model_type not in ARCHITECTURES:
         return logits
@@ -111,7 +114,7 @@ def without_image_token(model: PreTrainedModel, logits: Tensor) -> Tensor:
 
 
 def image_inputs(
-    model: PreTrainedModel, input_ids: Tensor, images: Sequence[Images], mask: Tensor | None = None
+    model: "PreTrainedModel", input_ids: Tensor, images: Sequence[Images], mask: Tensor | None = None
 ) -> tuple[dict[str, Any], Tensor]:
     """What the model's forward takes for the images of rows, and the offset of later positions in each row.
 
@@ -123,6 +126,8 @@ def image_inputs(
         images: of each row. Each distinct one is encoded once.
         mask: [U, L], 0 for padding on the left.
     """
+    from transformers.modeling_outputs import BaseModelOutputWithPooling  # with all models, which rollouts do without
+
     shown = [image for row in images for image in row]
     distinct = {image: number for number, image in enumerate(dict.fromkeys(shown))}
     device = input_ids.device

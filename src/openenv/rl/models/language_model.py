@@ -3,7 +3,6 @@
 import copy
 import inspect
 import logging
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -16,7 +15,6 @@ from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoModelForImageTextToText,
-    AutoTokenizer,
     PreTrainedModel,
     Qwen3Config,
     Qwen3ForCausalLM,
@@ -24,10 +22,12 @@ from transformers import (
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging as transformers_logging
 
-from openenv.rl.config import ConfigError, ModelConfig, Precision, WeightType
+from openenv.rl.config import ModelConfig, Precision, WeightType
+from openenv.rl.models.devices import attention_of, moved, multiplies_bfloat16
 from openenv.rl.models.images import ARCHITECTURES, Images, image_inputs, without_image_token
 from openenv.rl.models.shared_prefix import can_share, prefix_cache, shared_length
-from openenv.rl.models.sources.gguf_file import gguf_source, is_gguf, load_gguf
+from openenv.rl.models.sources.gguf_file import is_gguf, load_gguf
+from openenv.rl.models.sources.tokenizer import load_tokenizer
 
 log = logging.getLogger(__name__)
 
@@ -108,47 +108,6 @@ def _align(model: PreTrainedModel) -> None:
             weights.data = weights.data.clone()
 
 
-def load_tokenizer(path: str | Path) -> Any:
-    """The tokenizer of a folder, a GGUF file or a hub id."""
-    source, options = gguf_source(path)
-    return AutoTokenizer.from_pretrained(source, **options)
-
-
-def attention_of(device: torch.device) -> str | None:
-    """The attention of a model there, created or loaded: a resumed run loads the model that the run has created.
-
-    In bfloat16 on a processor the backward pass of eager is several times faster than that of sdpa. None: what
-    transformers prefers for the model's class.
-    """
-    return "eager" if device.type == "cpu" else None
-
-
-def device_of(name: str) -> torch.device:
-    """The device of that name; auto is CUDA where there is one, otherwise the processor.
-
-    Raises ConfigError if there is no such device.
-    """
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        return torch.empty(0, device=name).device
-    except (AssertionError, RuntimeError) as error:  # torch was built without it, or the machine has none
-        reason = str(error).partition("\n")[0]  # CUDA adds lines of advice
-        raise ConfigError(f"model.device={name!r}: {reason}. Use auto.") from error
-
-
-def choose_algorithms(device: torch.device, *, deterministic: bool) -> None:
-    """On CUDA, let the whole process add in a fixed order or in any. Call it before the first product.
-
-    deterministic: an operation without such an algorithm raises RuntimeError. With a mere warning PyTorch would also
-    take the attention of cuDNN, whose gradients differ from call to call.
-    """
-    if device.type == "cuda":
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it at its first product
-        torch.use_deterministic_algorithms(deterministic)
-        cast(Any, torch.utils.deterministic).fill_uninitialized_memory = False  # a kernel for each new tensor
-
-
 def copy_of(model: PreTrainedModel) -> PreTrainedModel:
     """A copy whose weights follow a `WeightStore`. Frozen weights never change, so both models share them."""
     frozen = {id(weights): weights for weights in model.parameters() if not weights.requires_grad}
@@ -184,24 +143,6 @@ def end_ids(model: PreTrainedModel) -> list[int]:
     """The tokens that end a reply by the model's generation config: one, several, or none."""
     ids = model.generation_config.eos_token_id if model.generation_config is not None else None
     return [ids] if isinstance(ids, int) else list(ids or [])
-
-
-def autocast(precision: Precision, device: torch.device, *, keeps_casts: bool = True) -> torch.autocast:
-    """The autocast context of every forward pass: generator, trainer and reference compute with the same precision.
-
-    keeps_casts: whether a weight is cast once inside it, or at each use.
-    """
-    enabled = multiplies_bfloat16(precision, device)
-    return torch.autocast(device.type, torch.bfloat16, enabled=enabled, cache_enabled=keeps_casts)
-
-
-def _has_bfloat16(device: torch.device) -> bool:
-    return device.type != "cpu" or torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-
-
-def multiplies_bfloat16(precision: Precision, device: torch.device) -> bool:
-    """Whether forward passes there compute in bfloat16."""
-    return precision == "bfloat16" or (precision == "auto" and _has_bfloat16(device))
 
 
 def cast_matrices(model: PreTrainedModel, precision: Precision) -> None:
@@ -265,13 +206,6 @@ def next_token_logits(
         return kept_logits(model, kept, **inputs)[rows, place].float()
     shown = image_inputs(model, ids, [*images, *([images[0]] * gap)])[0] if any(images) else {}
     return kept_logits(model, kept, input_ids=ids, use_cache=False, **shown)[rows, place].float()
-
-
-def moved(tensor: Tensor, device: torch.device) -> Tensor:
-    """The tensor on a device. A GPU receives it in the order of its work, without a wait."""
-    if device.type != "cuda" or tensor.device == device:
-        return tensor.to(device)
-    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 def kept_logits(model: PreTrainedModel, keep: int | Tensor, **inputs: Any) -> Tensor:

@@ -4,20 +4,22 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from openenv.rl.config import LoraSettings
 from openenv.rl.models.divided_weights import load_weights
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _ADAPTER_FILE = "adapter_model.safetensors"
 _SAVED_PREFIX = "base_model.model."  # with which transformers saves adapters, so that peft can load them
 
 
-def add_adapter(model: PreTrainedModel, settings: LoraSettings, path: str) -> None:
+def add_adapter(model: "PreTrainedModel", settings: LoraSettings, path: str) -> None:
     """Add an adapter that changes nothing yet, and freeze all other weights. Its own weights are float32.
 
     path: where the model was loaded from, which the adapter's file names.
@@ -38,12 +40,12 @@ def add_adapter(model: PreTrainedModel, settings: LoraSettings, path: str) -> No
             weights.data = weights.data.float()
 
 
-def has_adapter(model: PreTrainedModel) -> bool:
+def has_adapter(model: "PreTrainedModel") -> bool:
     """Whether the model has an adapter."""
     return any(".lora_" in name for name, _ in model.named_parameters())
 
 
-def load_adapter(model: PreTrainedModel, folder: Path) -> None:
+def load_adapter(model: "PreTrainedModel", folder: Path) -> None:
     """Load a saved adapter into the one that the model has."""
     saved = load_file(folder / _ADAPTER_FILE)
     names = {_saved_name(name): name for name, _ in model.named_parameters()}
@@ -63,13 +65,13 @@ def save_adapter(folder: Path, weights: Mapping[str, Tensor], adapter_config: An
     adapter_config.save_pretrained(folder)
 
 
-def adapter_config(model: PreTrainedModel) -> Any:
+def adapter_config(model: "PreTrainedModel") -> Any:
     """peft's description of the model's adapter."""
     return cast(Any, model).peft_config["default"]
 
 
 @contextmanager
-def adapter_disabled(model: PreTrainedModel) -> Iterator[None]:
+def adapter_disabled(model: "PreTrainedModel") -> Iterator[None]:
     """The model as it was before its adapter. Does nothing for a model without one."""
     if not has_adapter(model):
         yield
@@ -81,7 +83,7 @@ def adapter_disabled(model: PreTrainedModel) -> Iterator[None]:
         model.enable_adapters()
 
 
-def merge_adapter(model: PreTrainedModel) -> None:
+def merge_adapter(model: "PreTrainedModel") -> None:
     """Add the adapter to the weights beside it, and take it away: the model is then one without adapter."""
     from peft.tuners.tuners_utils import BaseTunerLayer  # heavy: seconds
 

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from openenv.policies.prompts import END_OF_THINKING, THINK
 from openenv.rl.config import ConfigError
-from openenv.rl.models.language_model import moved
+from openenv.rl.models.devices import moved
 from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.text.constraints import ReplyConstraint
 

@@ -3,14 +3,16 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from openenv.rl.models.divided_weights import trained_weights
 from openenv.rl.models.prompt_tokens import TokenIds
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +22,7 @@ class Probe(Protocol):
 
     token_ids: TokenIds
 
-    def measured(self, model: PreTrainedModel) -> list[float]:
+    def measured(self, model: "PreTrainedModel") -> list[float]:
         """The log-probability of each token but the first."""
         ...
 
@@ -61,7 +63,7 @@ class WeightStore:
         if version <= self._version:
             raise ValueError(f"version={version}: {self._version} is already published, and versions must increase.")
         weights = trained_weights(model, kept=is_read)
-        measured = None if self.probe is None else self.probe.measured(cast(PreTrainedModel, model))
+        measured = None if self.probe is None else self.probe.measured(cast("PreTrainedModel", model))
         for receive in self.on_publish:
             receive(version, weights, measured)
         self.put(version, weights, measured)

@@ -19,10 +19,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageText
 from openenv.rl.config import ConfigError, ModelConfig, Precision
 from openenv.rl.generators.drawing import drawn
 from openenv.rl.generators.static_decoder import storage_bytes
+from openenv.rl.models.devices import attention_of, autocast
 from openenv.rl.models.images import ARCHITECTURES
 from openenv.rl.models.language_model import (
-    attention_of,
-    autocast,
     cast_matrices,
     checkpoint_activations,
     kept_logits,

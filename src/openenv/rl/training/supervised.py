@@ -9,8 +9,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from openenv.rl.config import Precision
+from openenv.rl.models.devices import autocast, moved
 from openenv.rl.models.images import Images
-from openenv.rl.models.language_model import autocast, moved, next_token_logits, padded, row_count, without_dropout
+from openenv.rl.models.language_model import next_token_logits, padded, row_count, without_dropout
 from openenv.rl.models.prompt_tokens import TokenIds
 
 log = logging.getLogger(__name__)

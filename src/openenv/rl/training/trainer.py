@@ -20,8 +20,9 @@ from openenv.rl.algorithm.schedules import decay, entropy_floor, entropy_weight,
 from openenv.rl.algorithm.step_budget import PolicyChange, StepBudget
 from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.config import Config, Precision
+from openenv.rl.models.devices import autocast, moved
 from openenv.rl.models.divided_weights import gathered, is_sharded, like, saved_parts, whole
-from openenv.rl.models.language_model import autocast, moved, next_token_logits, without_dropout
+from openenv.rl.models.language_model import next_token_logits, without_dropout
 from openenv.rl.models.lora import adapter_disabled, has_adapter
 from openenv.rl.models.reply_masks import Mask, masked
 from openenv.rl.training.ranks import Ranks

@@ -10,8 +10,9 @@ from transformers import PreTrainedModel
 from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.config import Config
 from openenv.rl.models.chat import Chat
+from openenv.rl.models.devices import choose_algorithms, device_of
 from openenv.rl.models.divided_weights import is_sharded, load_weights, trained_weights
-from openenv.rl.models.language_model import checkpoint_activations, choose_algorithms, copy_of, device_of
+from openenv.rl.models.language_model import checkpoint_activations, copy_of
 from openenv.rl.models.weight_store import Probe, WeightStore
 from openenv.rl.progress import TrainingProgress
 from openenv.rl.reports.best_checkpoint import BestCheckpoint

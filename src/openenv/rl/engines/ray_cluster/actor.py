@@ -12,7 +12,7 @@ import ray
 import torch
 
 from openenv.rl.config import Config
-from openenv.rl.models.language_model import choose_algorithms, device_of
+from openenv.rl.models.devices import choose_algorithms, device_of
 from openenv.rl.waiting.run_log import logged_to_run
 from openenv.rl.waiting.stacks import Stacks
 from openenv.rl.waiting.status import PartStatus

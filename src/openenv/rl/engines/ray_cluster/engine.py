@@ -19,7 +19,6 @@ from openenv.rl.config import Config, require
 from openenv.rl.engines.base import BaseEngine
 from openenv.rl.engines.followers import Followers
 from openenv.rl.engines.preparation import Prepared
-from openenv.rl.engines.ray_cluster.actors import RolloutActor
 from openenv.rl.engines.ray_cluster.cluster import (
     LASTING,
     MANY,
@@ -29,11 +28,12 @@ from openenv.rl.engines.ray_cluster.cluster import (
     repeated,
     restarted,
 )
-from openenv.rl.engines.ray_cluster.generator_actor import GeneratorActor, VllmServer
+from openenv.rl.engines.ray_cluster.generator_actor import GeneratorActor
 from openenv.rl.engines.ray_cluster.health import ActorPart, generator_name, worker_name
 from openenv.rl.engines.ray_cluster.object_store import naming_full_store
 from openenv.rl.engines.ray_cluster.placement import Placement
-from openenv.rl.engines.ray_cluster.remote_generator import GeneratorGone
+from openenv.rl.engines.ray_cluster.remote_generator import GeneratorGone, VllmServer
+from openenv.rl.engines.ray_cluster.rollout_actor import RolloutActor
 from openenv.rl.engines.ray_cluster.trainer import RayTrainer
 from openenv.rl.models.language_model import end_ids
 from openenv.rl.waiting.watch import Part

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from torch import Tensor
 
@@ -10,7 +9,7 @@ from openenv.core.utils import run_async_safely
 from openenv.rl.algorithm.segment import Segment
 from openenv.rl.config import Config
 from openenv.rl.engines.ray_cluster.actor import Actor, own_address
-from openenv.rl.engines.ray_cluster.remote_generator import Drawn
+from openenv.rl.engines.ray_cluster.remote_generator import Drawn, VllmServer
 from openenv.rl.generators.of_run import RunGenerators
 from openenv.rl.generators.past_weights import past_weights
 from openenv.rl.generators.vllm_process import LOCALHOST
@@ -23,14 +22,6 @@ from openenv.rl.starting_model import StartingModel
 from openenv.rl.training.checkpoint import Checkpoints
 from openenv.rl.waiting.status import PartStatus
 from openenv.text.constraints import ReplyConstraint
-
-
-class VllmServer(NamedTuple):
-    """Where a generator's vLLM answers."""
-
-    url: str
-    model: str
-    """The name under which it has the weights that were loaded last."""
 
 
 class GeneratorActor(Actor):

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ray.exceptions import RayActorError
 
@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from openenv.rl.models.images import Images
 
 _LIMIT_S = 3600.0  # with the batches of other parts that wait there
+
+
+class VllmServer(NamedTuple):
+    """Where a generator's vLLM answers."""
+
+    url: str
+    model: str
+    """The name under which it has the weights that were loaded last."""
 
 
 class GeneratorGone(OpenEnvError):

@@ -14,11 +14,11 @@ from transformers import PreTrainedModel
 from openenv.core.errors import NotReady
 from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.config import Config
-from openenv.rl.engines.ray_cluster.actors import RankActor
 from openenv.rl.engines.ray_cluster.cluster import MANY, START_LIMIT_S, ready, repeated
 from openenv.rl.engines.ray_cluster.health import ActorPart, rank_name
 from openenv.rl.engines.ray_cluster.object_store import naming_full_store
 from openenv.rl.engines.ray_cluster.placement import Placement
+from openenv.rl.engines.ray_cluster.rank_actor import RankActor
 from openenv.rl.generators.probe import Probe
 from openenv.rl.models.divided_weights import load_weights
 from openenv.rl.progress import TrainingProgress

@@ -4,8 +4,6 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-
 from openenv.rl.config import ConfigError
 
 SUFFIX = ".gguf"
@@ -30,6 +28,8 @@ def load_gguf(path: str | Path, *, dtype: Any, attention: str | None) -> tuple[A
 
     Raises OSError if there is no such file, ConfigError if the package `gguf` is missing.
     """
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer  # slow: not for a path alone
+
     file = Path(path)
     if not file.is_file():
         raise FileNotFoundError(f"model.path={str(path)!r}: there is no such file.")

@@ -1,39 +1,30 @@
-"""The rollout workers of a run on a Ray cluster, and the processes that hold parts of its trainer."""
+"""The rollout workers of a run on a Ray cluster. They load no model: each starts fast, and takes little memory."""
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import timedelta
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-import torch.distributed as dist
-from torch import Tensor
 
 from openenv.auto.environment import named_environment
 from openenv.rl.algorithm.rewards import Reward
 from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.config import Config
-from openenv.rl.engines.preparation import TrainingEnvironment, environments_of, rollout_of, sessions_of
 from openenv.rl.engines.protocol import RolloutWorker
-from openenv.rl.engines.ray_cluster.actor import Actor, own_address
-from openenv.rl.engines.ray_cluster.generator_actor import VllmServer
+from openenv.rl.engines.ray_cluster.actor import Actor
 from openenv.rl.engines.ray_cluster.health import generator_name
-from openenv.rl.engines.ray_cluster.remote_generator import RemoteGenerator
+from openenv.rl.engines.ray_cluster.remote_generator import RemoteGenerator, VllmServer
+from openenv.rl.engines.training_environment import TrainingEnvironment, environments_of, rollout_of, sessions_of
 from openenv.rl.generators.base import BaseGenerator
-from openenv.rl.generators.past_weights import past_weights
-from openenv.rl.generators.probe import Probe
 from openenv.rl.generators.vllm_server import VllmGenerator
 from openenv.rl.generators.vllm_weights import AllWeights
-from openenv.rl.models.language_model import load_tokenizer
-from openenv.rl.models.weight_store import WeightStore
-from openenv.rl.starting_model import chat_with
-from openenv.rl.training.checkpoint import Checkpoints
-from openenv.rl.training.trainer_rank import TrainerRank
+from openenv.rl.models.chat import chat_of
+from openenv.rl.models.sources.tokenizer import load_tokenizer
+from openenv.rl.training.run_start import RunStart
 from openenv.rl.waiting.waits import Place
 
 
@@ -62,20 +53,20 @@ class RolloutActor(Actor):
         """
         super().__init__(name, config, folder)
         self._config = config
-        checkpoints = Checkpoints(config.run_dir)
+        start = RunStart(config.run_dir)
         named = [named_environment(one.name, text=one.text or None) for one in config.env]
         served = [
             replace(one.served_at(urls[0], headers=headers), further_urls=urls[1:])
             for one, (urls, headers) in zip(named, servers, strict=True)
         ]
-        for one, settings, history in zip(served, config.env, checkpoints.load_histories() or (), strict=False):
+        for one, settings, history in zip(served, config.env, start.load_histories() or (), strict=False):
             one.text.history = history
             if settings.success_return is not None:
                 one.text.success_return = settings.success_return
-        tokenizer = load_tokenizer(checkpoints.reference)
-        reader = checkpoints.load_image_reader(model_config, tokenizer)
-        new_chat = partial(chat_with, tokenizer, ends, reader)
-        self._environments = environments_of(config, served, new_chat, reward, checkpoints.load_random_returns())
+        tokenizer = load_tokenizer(start.reference)
+        reader = start.load_image_reader(model_config, tokenizer)
+        new_chat = partial(chat_of, tokenizer, ends, reader)
+        self._environments = environments_of(config, served, new_chat, reward, start.load_random_returns())
         self._generators = generators
         self._vocab_size = model_config.get_text_config().vocab_size
         self._rollouts: dict[tuple[int, int], tuple[RolloutWorker, list[BaseGenerator]]] = {}
@@ -148,69 +139,3 @@ class RolloutActor(Actor):
             rollout = rollout_of(self._config, played, environment, pool, generators[0], thread, place, opponents)
             self._rollouts[key] = rollout, generators
         return self._rollouts[key]
-
-
-_WORK_LIMIT = timedelta(minutes=30)
-"""Of one exchange in a step."""
-
-
-class Meeting(NamedTuple):
-    """Where the trainer's processes meet."""
-
-    address: str
-    port: int
-
-
-class RankActor(Actor):
-    """One of the processes of the trainer, or the only one."""
-
-    def __init__(self, name: str, config: Config, folder: str) -> None:
-        """As `Actor`."""
-        super().__init__(name, config, folder)
-        self._config = config
-        self._rank: TrainerRank | None = None
-
-    async def meeting(self) -> Meeting:
-        """Where the others can meet this one."""
-        address = own_address()
-        with socket.socket() as free:
-            free.bind((address, 0))
-            return Meeting(address, free.getsockname()[1])
-
-    async def join(self, meeting: Meeting | None, number: int, size: int) -> None:
-        """Load the model before GRPO, together with the others if there are any."""
-        await self.in_thread(self._join, meeting, number, size)
-
-    def _join(self, meeting: Meeting | None, number: int, size: int) -> None:
-        if meeting is not None:
-            place = f"tcp://{meeting.address}:{meeting.port}"
-            backend = "cpu:gloo,cuda:nccl" if self._config.model.device == "cuda" else "gloo"
-            dist.init_process_group(backend, init_method=place, rank=number, world_size=size, timeout=_WORK_LIMIT)
-        self._rank = TrainerRank.follower(self._config)
-
-    async def call(self, method: str, *args: Any) -> Any:
-        """Call a method of the trainer. Returns what it returns, with the number of batches trained on."""
-        return await self.in_thread(self._call, method, *args)
-
-    def _call(self, method: str, *args: Any) -> Any:
-        assert self._rank is not None
-        return getattr(self._rank, method)(*args), self._rank.trainer.step_count
-
-    async def weights(self, probe: Probe | None) -> tuple[int, list[float] | None, dict[str, Tensor]]:
-        """The version of the trained weights, what a probe measures of them, and these by their names.
-
-        The first process alone has the last two, and keeps the weights of opponents in self-play in files.
-        """
-        return await self.in_thread(self._weights, probe)
-
-    def _weights(self, probe: Probe | None) -> tuple[int, list[float] | None, dict[str, Tensor]]:
-        assert self._rank is not None
-        if not self._rank.trainer.ranks.is_first:
-            self._rank.follow_publish(probe)
-            return self._rank.trainer.step_count, None, {}
-        store = WeightStore()
-        store.probe = probe
-        past_weights(self._config, store)
-        self._rank.publish(store)
-        version, weights = store.newer(-1) or (-1, {})
-        return version, store.probed(version), {name: tensor.cpu() for name, tensor in weights.items()}
