@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from openenv.rl.config import Config
-from openenv.rl.models.chat import Chat, word_tokenizer
-from openenv.rl.models.sources.tokenizer import load_tokenizer
+from openenv.rl.models.chat import Chat, load_tokenizer, word_tokenizer
 from openenv.rl.training.teacher_play import CollectedPlay
 from openenv.rl.training.transcripts import Message, chat_messages, have_images, transcript_words
 from openenv.text.interface import History, TextInterface

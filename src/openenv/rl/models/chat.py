@@ -5,13 +5,14 @@ import hashlib
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 from tokenizers import Tokenizer
 from tokenizers.decoders import WordPiece as WordPieceDecoder
 from tokenizers.models import WordPiece
 from tokenizers.pre_tokenizers import WhitespaceSplit
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from openenv.formats.json_text import json_text
 from openenv.policies.prompts import ChatMessage
@@ -19,6 +20,7 @@ from openenv.rl.models.chat_template import ChatTemplate, ChatTemplateError
 from openenv.rl.models.images import ARCHITECTURES, ImageReader, Images
 from openenv.rl.models.prompt_tokens import Marks, PromptTokens, SampledTokens, TokenIds
 from openenv.rl.models.reply_masks import ReplyMasks
+from openenv.rl.models.sources.gguf_file import gguf_source
 from openenv.text.content import Content, images_of
 from openenv.text.reading import THOUGHT
 
@@ -316,6 +318,12 @@ def _key(message: ChatMessage) -> Any:
         return role, content, message.get("token_ids")
     written = json_text(message, sort_keys=True, default=repr)
     return hashlib.blake2b(written.encode(), digest_size=16).digest()  # images are long
+
+
+def load_tokenizer(path: str | Path) -> Any:
+    """The tokenizer of a folder, a GGUF file or a hub id."""
+    source, options = gguf_source(path)
+    return AutoTokenizer.from_pretrained(source, **options)
 
 
 def word_tokenizer(texts: Iterable[str], *, images: bool = False) -> PreTrainedTokenizerFast:

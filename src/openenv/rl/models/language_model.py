@@ -23,11 +23,11 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging as transformers_logging
 
 from openenv.rl.config import ModelConfig, Precision, WeightType
+from openenv.rl.models.chat import load_tokenizer
 from openenv.rl.models.devices import attention_of, moved, multiplies_bfloat16
 from openenv.rl.models.images import ARCHITECTURES, Images, image_inputs, without_image_token
 from openenv.rl.models.shared_prefix import can_share, prefix_cache, shared_length
 from openenv.rl.models.sources.gguf_file import is_gguf, load_gguf
-from openenv.rl.models.sources.tokenizer import load_tokenizer
 
 log = logging.getLogger(__name__)
 

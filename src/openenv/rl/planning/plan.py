@@ -18,10 +18,10 @@ from openenv.rl.config import Config, ConfigError
 from openenv.rl.config_file import require_model
 from openenv.rl.engines.launched import number_of_processes
 from openenv.rl.environments import serve_environment
+from openenv.rl.models.chat import load_tokenizer
 from openenv.rl.models.devices import device_of
 from openenv.rl.models.shared_prefix import shared_length
 from openenv.rl.models.sources.hub_id import require_on_hub
-from openenv.rl.models.sources.tokenizer import load_tokenizer
 from openenv.rl.planning.memory import resident_bytes, usable_bytes
 from openenv.rl.planning.pass_memory import ModelOutline
 from openenv.rl.random_play import random_play

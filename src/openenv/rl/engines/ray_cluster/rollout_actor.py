@@ -22,8 +22,7 @@ from openenv.rl.engines.training_environment import TrainingEnvironment, environ
 from openenv.rl.generators.base import BaseGenerator
 from openenv.rl.generators.vllm_server import VllmGenerator
 from openenv.rl.generators.vllm_weights import AllWeights
-from openenv.rl.models.chat import chat_of
-from openenv.rl.models.sources.tokenizer import load_tokenizer
+from openenv.rl.models.chat import chat_of, load_tokenizer
 from openenv.rl.training.run_start import RunStart
 from openenv.rl.waiting.waits import Place
 
