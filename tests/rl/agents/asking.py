@@ -105,7 +105,12 @@ def message_of(reply: ModelReply) -> Message:
 
 @asynccontextmanager
 async def player(
-    name: str = "Llama", *, seed: int = 0, limits: TokenLimits = LIMITS, must_call: Callable[[], bool] = lambda: False
+    name: str = "Llama",
+    *,
+    seed: int = 0,
+    limits: TokenLimits = LIMITS,
+    has_ended: Callable[[], bool] = lambda: False,
+    must_call: bool = False,
 ) -> AsyncIterator[Player]:
     if name == SEES:
         model, chat = seeing_model()
@@ -116,4 +121,4 @@ async def player(
     with ThreadPoolExecutor(1) as executor:
         async with generator.replies(generator.chat, executor) as replies:
             models = AgentModels(generator.chat, replies, limits)
-            yield Player(generator, CapturedModel(models, 0, seed, must_call))
+            yield Player(generator, CapturedModel(models, 0, seed, has_ended, must_call=must_call))

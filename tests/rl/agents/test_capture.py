@@ -107,6 +107,21 @@ async def test_a_reply_that_has_not_arrived_is_not_trained() -> None:
         assert ledger["calls answered, made again"] == 1
 
 
+async def test_what_is_sampled_after_the_end_of_the_episode_is_not_trained() -> None:
+    has_ended = False
+    async with player(has_ended=lambda: has_ended) as asking:
+        messages = await asking.talk([QUESTION], ["again"])
+        before = asking.capture.ledger()["tokens trained"]
+        has_ended = True
+        late = await asking.ask(messages)
+        other = await asking.ask([{"role": "user", "content": "title?"}])
+
+        (segment,) = asking.require_exact()
+        ledger = asking.capture.ledger()
+        assert len(segment.sampled_ids) == ledger["tokens trained"] == before > 0
+        assert ledger["tokens not trained: after the end"] == late.num_tokens + other.num_tokens > 0
+
+
 async def test_the_same_question_again_is_a_call_like_any_other() -> None:
     async with player() as asking:
         replies = [await asking.ask([QUESTION]) for _ in range(2)]

@@ -46,7 +46,7 @@ async def test_a_named_function_is_the_one_that_is_called() -> None:
 
 async def test_a_run_may_require_calls_until_the_episode_has_ended() -> None:
     has_ended = False
-    async with player(WRITES_BYTES, limits=ROOM, must_call=lambda: not has_ended) as asking:
+    async with player(WRITES_BYTES, limits=ROOM, has_ended=lambda: has_ended, must_call=True) as asking:
         assert (await asking.ask([QUESTION], tools=TOOLS)).tool_calls
         assert not (await asking.ask([QUESTION])).tool_calls
         assert not (await asking.ask([QUESTION], tools=TOOLS, tool_choice="none")).tool_calls

@@ -235,7 +235,7 @@ async def served(answers_calls: bool = True) -> AsyncIterator[tuple[Player, str,
     """A model, with the address and the key for it."""
     async with (
         Endpoint() as endpoint,
-        player(WRITES_BYTES, limits=LIMITS, must_call=lambda: answers_calls) as asking,
+        player(WRITES_BYTES, limits=LIMITS, must_call=answers_calls) as asking,
     ):
         yield asking, f"{endpoint.base_url}/v1", endpoint.open(asking.model)
 

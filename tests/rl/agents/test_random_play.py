@@ -3,6 +3,7 @@
 from typing import Any
 
 from openenv.agents.endpoint.requests import ModelRequest
+from openenv.core.env_server.mcp_types import Tool
 from openenv.rl.agents.random_play import RandomModel
 from tests.rl.agents.asking import QUESTION, Message, message_of
 
@@ -18,6 +19,9 @@ class Doors:
 
     seen = "two doors"
     is_done = False
+
+    def tools(self) -> list[Tool]:
+        return [Tool(name="open", description="", input_schema={})]
 
     def random_reply(self, rng: Any) -> str:
         return str(rng.choice(["red", "green"]))
@@ -68,3 +72,20 @@ async def test_draws_depend_on_what_is_asked_alone_and_the_last_word_is_no_call(
     doors.is_done = True
     last = (await RandomModel(doors, 0).answer(asked(QUESTION, tools=(OPEN,)))).replies[0]  # type: ignore[arg-type]
     assert (last.content, last.tool_calls) == ("Done.", ())
+
+
+async def test_after_the_end_the_programs_own_functions_are_called_where_a_call_is_required() -> None:
+    final = {**OPEN, "name": "final_answer"}
+    prefixed = {**OPEN, "name": "mcp__doors__open"}
+    doors = Doors()
+    model = RandomModel(doors, 0)  # type: ignore[arg-type]
+
+    async def names(*tools: Message) -> set[str]:
+        request = asked(QUESTION, tools=tools, tool_choice="required")
+        drawn = [(await model.answer(request)).replies[0] for _ in range(12)]
+        return {call.name for reply in drawn for call in reply.tool_calls}
+
+    assert await names(OPEN, final) == {"open", "final_answer"}
+    doors.is_done = True
+    assert await names(OPEN, prefixed, final) == {"final_answer"}
+    assert await names(OPEN) == {"open"}

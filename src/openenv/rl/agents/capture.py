@@ -37,6 +37,13 @@ class Call:
     """Its prompt with each of its replies."""
     is_retried: bool = False
     """Whether the program's client has not received its answer, and has made it again."""
+    is_late: bool = False
+    """Whether the episode had ended before: its replies have earned nothing."""
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether its replies are part of what is trained."""
+        return not (self.is_retried or self.is_late)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +63,11 @@ class Capture:
         """By the history that they end."""
 
     def open(
-        self, messages: Sequence[Message], tools: Sequence[Message], *, is_retry: bool = False
+        self, messages: Sequence[Message], tools: Sequence[Message], *, is_retry: bool = False, is_late: bool = False
     ) -> tuple[Call, int]:
         """Record a call as it comes in. Returns it, with the number of the messages that its prompt has already.
 
-        is_retry: whether it repeats one whose answer has not arrived.
+        is_retry: whether it repeats one whose answer has not arrived. is_late: whether the episode has ended.
         """
         histories = list(_histories(messages, tools))
         if is_retry:
@@ -70,7 +77,7 @@ class Capture:
         known = (place for place in range(len(messages), 0, -1) if histories[place] in self._replies)
         place = next(known, 0)
         parent = self._replies[histories[place]].call if place else None
-        call = Call(len(self.calls), histories[-1], parent)
+        call = Call(len(self.calls), histories[-1], parent, is_late=is_late)
         self.calls.append(call)
         return call, place
 
@@ -120,7 +127,7 @@ class Capture:
         ends: dict[int, list[Segment]] = {}
         """The sequences whose last reply is one of a call, by its number."""
         for call in self.calls:
-            if call.is_retried:
+            if not call.is_trained:
                 continue
             for reply in call.replies:
                 sequence = self._continued(ends, call, reply)
@@ -149,7 +156,8 @@ class Capture:
         for call in self.calls:
             counts[f"calls {call.end or 'open'}{', made again' if call.is_retried else ''}"] += 1
             sampled = sum(int(reply.sampled.sum()) for reply in call.replies)
-            counts["tokens not trained: not received" if call.is_retried else tokens] += sampled
+            left_out = "not received" if call.is_retried else "after the end" if call.is_late else ""
+            counts[f"tokens not trained: {left_out}" if left_out else tokens] += sampled
         return counts
 
 

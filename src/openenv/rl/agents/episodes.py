@@ -110,8 +110,13 @@ class AgentEpisodes:
         settings = self.config.agent
         assert settings is not None
         episode = EnvironmentEpisode(pool, session, self.text, seeds.environment, self.config.conversation)
-        is_limited = settings.tool_choice == "required"
-        model = CapturedModel(models, seeds.number, seeds.draws, lambda: is_limited and not episode.is_done)
+        model = CapturedModel(
+            models,
+            seeds.number,
+            seeds.draws,
+            lambda: episode.is_done,
+            must_call=settings.tool_choice == "required",
+        )
         await episode.begin(reset)
         with self.place.waits.of(self.place.name, "programs of the agent"):
             await run_program(self.agent, settings.time_limit_s, endpoint, model, episode)

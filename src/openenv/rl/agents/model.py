@@ -80,7 +80,13 @@ class CapturedModel:
     """Answers the calls of one episode. As `agents.endpoint.requests.AnswersRequests`."""
 
     def __init__(
-        self, models: AgentModels, episode: int, seed: int, must_call: Callable[[], bool] = lambda: False
+        self,
+        models: AgentModels,
+        episode: int,
+        seed: int,
+        has_ended: Callable[[], bool] = lambda: False,
+        *,
+        must_call: bool = False,
     ) -> None:
         """
         Args:
@@ -88,8 +94,9 @@ class CapturedModel:
             episode: its number, by which a generator of several servers divides them.
             seed: of the draws. They depend on it and on what is asked, not on the order of calls that run at the same
                 time.
-            must_call: whether a reply to a request with functions has to be a call now, where the program leaves that
-                to the model.
+            has_ended: whether the environment's episode has: what is sampled from then on is not trained.
+            must_call: whether a reply to a request with functions has to be a call until then, where the program leaves
+                that to the model.
         """
         self.capture = Capture()
         self.not_given = Counter[str]()
@@ -99,6 +106,7 @@ class CapturedModel:
         self._models = models
         self._episode = episode
         self._seed = seed
+        self._has_ended = has_ended
         self._must_call = must_call
         self._asked = Counter[bytes]()
         self._num_sampled = 0
@@ -117,7 +125,9 @@ class CapturedModel:
         self.not_given.update(
             f"asked for other draws: {key}" for key, value in asked if PINNED.get(key, value) != value
         )
-        call, place = self.capture.open(request.messages, request.tools, is_retry=request.is_retry)
+        call, place = self.capture.open(
+            request.messages, request.tools, is_retry=request.is_retry, is_late=self._has_ended()
+        )
         try:
             segments, replies = await self._replies(request, call, place)
         except RequestRefused as error:
@@ -172,7 +182,9 @@ class CapturedModel:
         """
         choice, schema = request.tool_choice, request.reply_schema
         tools = [tool for tool in request.tools if request.named_tool in (None, tool["name"])]
-        must_call = choice == "required" or (choice == "auto" and bool(tools) and self._must_call())
+        must_call = choice == "required" or (
+            choice == "auto" and bool(tools) and self._must_call and not self._has_ended()
+        )
         if not (must_call or schema is not None):
             return None
         if not self._models.can_limit:

@@ -3,11 +3,11 @@
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
-from openenv.agents.endpoint.requests import CalledTool, ModelAnswer, ModelReply, ModelRequest
+from openenv.agents.endpoint.requests import CalledTool, Message, ModelAnswer, ModelReply, ModelRequest
 from openenv.agents.endpoint.server import Endpoint
 from openenv.evaluation.episodes import EpisodeSessions
 from openenv.formats.json_text import json_text
@@ -19,7 +19,7 @@ from openenv.rl.algorithm.trajectory import Trajectory
 from openenv.rl.config import Config, ConfigError
 from openenv.rl.training.outcome_labels import outcome_labels
 from openenv.rl.training.teacher_play import FIRST_SEED, MAX_FAILURES, CollectedPlay
-from openenv.rl.training.transcripts import Message
+from openenv.rl.training.transcripts import Message as ShownMessage
 from openenv.schema.samples import SchemaSampler, words_of
 from openenv.text.action_forms import call_text
 from openenv.text.content import frozen
@@ -41,10 +41,10 @@ class RandomModel:
         self.num_replies = 0
         self._episode = episode
         self._seed = seed
-        self._asked = Counter[tuple[Message, ...]]()
-        self._conversations: dict[tuple[Message, ...], None] = {}
+        self._asked = Counter[tuple[ShownMessage, ...]]()
+        self._conversations: dict[tuple[ShownMessage, ...], None] = {}
 
-    def conversations(self) -> list[tuple[Message, ...]]:
+    def conversations(self) -> list[tuple[ShownMessage, ...]]:
         """What was shown and replied, each conversation that grew once."""
         return list(self._conversations)
 
@@ -60,7 +60,7 @@ class RandomModel:
         )
         return ModelAnswer(tuple(self._reply(request, shown) for _ in range(request.num_replies)))
 
-    def _reply(self, request: ModelRequest, shown: tuple[Message, ...]) -> ModelReply:
+    def _reply(self, request: ModelRequest, shown: tuple[ShownMessage, ...]) -> ModelReply:
         self.num_replies += 1
         self._asked[shown] += 1
         rng = Random(f"{self._seed}/{self._asked[shown]}/{json_text(shown, default=repr)}")
@@ -76,7 +76,7 @@ class RandomModel:
         tools = [tool for tool in request.tools if may_call and request.named_tool in (None, tool["name"])]
         words = words_of(self._episode.seen)
         if tools:
-            tool = rng.choice(tools)
+            tool = rng.choice(self._open(tools))
             arguments = SchemaSampler(tool["parameters"], rng, optional=True, words=words).sample()
             call = CalledTool(
                 f"call{self.num_replies - 1:05d}00", tool["name"], json_text(arguments, ensure_ascii=False)
@@ -87,6 +87,13 @@ class RandomModel:
         else:
             text = _LAST_WORD if self._episode.is_done else self._episode.random_reply(rng)
         return text, ModelReply(text)
+
+    def _open(self, tools: Sequence[Message]) -> Sequence[Message]:
+        """The functions to choose from: after the end of the episode those of the program, which may end it."""
+        if not self._episode.is_done:
+            return tools
+        known = tuple(tool.name for tool in self._episode.tools())
+        return [tool for tool in tools if not tool["name"].endswith(known)] or tools
 
 
 class _Played(NamedTuple):
@@ -119,7 +126,7 @@ async def agent_random_play(
     assert settings is not None
     agent, most = agent_of(settings), settings.random_episodes
     numbers = itertools.count(1)
-    collected, conversations = CollectedPlay(), Counter[tuple[tuple[Message, ...], float]]()
+    collected, conversations = CollectedPlay(), Counter[tuple[tuple[ShownMessage, ...], float]]()
 
     async def play(number: int, session: int) -> _Played:
         seed = FIRST_SEED + number
@@ -148,7 +155,9 @@ async def agent_random_play(
     return collected
 
 
-def _add(one: _Played, collected: CollectedPlay, conversations: Counter[tuple[tuple[Message, ...], float]]) -> None:
+def _add(
+    one: _Played, collected: CollectedPlay, conversations: Counter[tuple[tuple[ShownMessage, ...], float]]
+) -> None:
     trajectory, model = one
     if not trajectory.valid:
         collected.num_left_out += 1
