@@ -5,7 +5,7 @@ import logging
 import typer
 
 from openenv.cli import compat_path, doctor, envs, serve, sft, train
-from openenv.cli.authoring import check, import_environment, init, validate
+from openenv.cli.authoring import certify, check, import_environment, init, validate
 from openenv.cli.containers import build, deploy
 from openenv.cli.hub import fork, pull, push
 from openenv.cli.jobs import deploy_ray, deploy_slurm
@@ -37,6 +37,7 @@ app.add_typer(runs.app, name="runs", rich_help_panel=_TRAIN)
 app.command("init", rich_help_panel=_AUTHOR, epilog=init.EXAMPLE)(init.init)
 app.command("import", rich_help_panel=_AUTHOR, epilog=import_environment.EXAMPLE)(import_environment.import_environment)
 app.command("check", rich_help_panel=_AUTHOR, epilog=check.EXAMPLE)(check.check)
+app.command("certify", rich_help_panel=_AUTHOR, epilog=certify.EXAMPLE)(certify.certify)
 app.command("validate", rich_help_panel=_AUTHOR, epilog=validate.EXAMPLE)(validate.validate)
 app.command("show", rich_help_panel=_AUTHOR, epilog=show.EXAMPLE)(show.show)
 app.command("build", rich_help_panel=_SHARE, epilog=build.EXAMPLE)(build.build)

@@ -12,12 +12,13 @@ from rich.table import Table
 from openenv.auto.environment import token_headers
 from openenv.auto.resolver import FORMS
 from openenv.cli.completion import environment_names
+from openenv.cli.playing.evaluation_options import reset_keywords
 from openenv.evaluation.quality import CheckRow, check_environment
 from openenv.evaluation.tables import table_console
 from openenv.formats.json_text import json_text
 
 EXAMPLE = "Examples: `openenv check http://localhost:8000`, `openenv check my_env --seconds 30`"
-_COLOURS = {"pass": "green", "warn": "yellow", "fail": "bold red", "skip": "dim"}
+COLOURS = {"pass": "green", "warn": "yellow", "fail": "bold red", "skip": "dim"}
 
 
 def check(
@@ -30,12 +31,16 @@ def check(
     seconds: float = typer.Option(
         60.0, min=5.0, help="Stop all checks after this many seconds (default 60).", show_default=False
     ),
+    game: str | None = typer.Option(None, help="Check this game, where there are several (default: the server's)."),
+    reset: list[str] = typer.Option(
+        [], help="Send KEY=VALUE with every reset; VALUE is JSON or a word. Repeatable (default: none)."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table (default: a table)."),
 ) -> None:
     """Check whether an environment keeps the specification and is worth training on. The command serves an
     environment of this machine by itself, and then runs more checks. It sends the token of OPENENV_TOKEN, if that is
     set. The exit code is 1 if a check fails."""
-    rows = run_checks(target, seed=seed, seconds=seconds)
+    rows = run_checks(target, seed=seed, seconds=seconds, reset=reset_keywords(target, reset, game))
     report(target, rows, as_json=as_json)
 
 
@@ -60,7 +65,7 @@ def report(target: str, rows: list[CheckRow], *, as_json: bool) -> None:
 def table(target: str, rows: list[CheckRow]) -> Table:
     """Return a table with a row for each check: its status, what it found, and the remedy."""
     counted: Counter[str] = Counter(row.result.status for row in rows)
-    totals = ", ".join(f"{counted[status]} {status}" for status in _COLOURS if counted[status])
+    totals = ", ".join(f"{counted[status]} {status}" for status in COLOURS if counted[status])
     shown = Table(
         title=f"{target}: {totals} in {sum(row.took_s for row in rows):.0f} s", box=box.SIMPLE, pad_edge=False
     )
@@ -70,7 +75,7 @@ def table(target: str, rows: list[CheckRow]) -> Table:
     shown.add_column("remedy")
     for row in rows:
         status, texts = row.result.status, (escape(row.result.seen), escape(row.result.remedy))
-        shown.add_row(row.check, f"[{_COLOURS[status]}]{status}[/]", *texts)
+        shown.add_row(row.check, f"[{COLOURS[status]}]{status}[/]", *texts)
     return shown
 
 

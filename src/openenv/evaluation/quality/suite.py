@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from openenv.auto.environment import NamedEnvironment, named_environment
 from openenv.core.errors import OpenEnvError, ServerUnreachable
@@ -74,7 +74,7 @@ CHECKS = (
 
 def check_url(
     base_url: str, *, seed: int = 0, seconds: float = 60.0, timeout_s: float | None = None, level: Level = "semantic",
-    headers: Mapping[str, str] | None = None, on_check: OnCheck | None = None,
+    headers: Mapping[str, str] | None = None, reset: Mapping[str, Any] | None = None, on_check: OnCheck | None = None,
 ) -> list[CheckRow]:  # fmt: skip
     """Check a running server. Returns a row for each check.
 
@@ -84,17 +84,18 @@ def check_url(
         timeout_s: until a response; None: a twelfth of seconds.
         level: the last kind of checks to run.
         headers: sent with each request.
+        reset: keywords of every reset.
 
     Raises:
         ValueError: for numbers outside these ranges and for an invalid URL.
     """
-    target = _target(base_url, seed, seconds, timeout_s, headers)
+    target = _target(base_url, seed, seconds, timeout_s, headers, reset)
     return run_async_safely(_rows(target, _checks(level), time.monotonic() + seconds, on_check or _nothing))
 
 
 def check_environment(
     name: str, *, seed: int = 0, seconds: float = 60.0, timeout_s: float | None = None, level: Level = "semantic",
-    headers: Mapping[str, str] | None = None, on_check: OnCheck | None = None,
+    headers: Mapping[str, str] | None = None, reset: Mapping[str, Any] | None = None, on_check: OnCheck | None = None,
 ) -> list[CheckRow]:  # fmt: skip
     """Serve the environment of a name, as in `openenv.auto.environment`, and check it. Returns a row for each check.
 
@@ -105,14 +106,15 @@ def check_environment(
 
     def check_running(base_url: str) -> list[CheckRow]:
         return check_url(
-            base_url, seed=seed, seconds=seconds, timeout_s=timeout_s, level=level, headers=headers, on_check=on_check
-        )
+            base_url, seed=seed, seconds=seconds, timeout_s=timeout_s, level=level, headers=headers, reset=reset,
+            on_check=on_check,
+        )  # fmt: skip
 
     if named.url is not None:
         return check_running(named.url)
     started = time.monotonic()
     # raises for wrong numbers before a server is started
-    _target("http://127.0.0.1", seed, seconds, timeout_s, headers)
+    _target("http://127.0.0.1", seed, seconds, timeout_s, headers, reset)
     server = named.provider()
     if not isinstance(server, LocalServer):
         with named.running() as base_url:
@@ -128,7 +130,7 @@ def check_environment(
                 _since(started),
             )
             return [row, *(CheckRow(check.name, skipped("needs `reachable`"), 0.0) for check in checks[1:])]
-        target = _target(server.base_url, seed, seconds, timeout_s, headers)
+        target = _target(server.base_url, seed, seconds, timeout_s, headers, reset)
         target.server, target.start_another = server, lambda: _another(named)
         rows = run_async_safely(_rows(target, checks, started + seconds, on_check or _nothing))
     return [*rows, *check_solutions(name, started + seconds, on_check or _nothing)]
@@ -145,7 +147,12 @@ def _another(named: NamedEnvironment) -> LocalServer:
 
 
 def _target(
-    base_url: str, seed: int, seconds: float, timeout_s: float | None, headers: Mapping[str, str] | None
+    base_url: str,
+    seed: int,
+    seconds: float,
+    timeout_s: float | None,
+    headers: Mapping[str, str] | None,
+    reset: Mapping[str, Any] | None,
 ) -> Target:
     if not base_url.startswith(("http://", "https://")):
         raise ValueError(f"{base_url!r} is not a URL. Give one such as http://localhost:8000")
@@ -156,7 +163,7 @@ def _target(
     if timeout_s is None:
         timeout_s = _RESPONSE_SHARE * seconds
     address = ServerAddress(base_url=base_url, timeout_s=timeout_s, headers=headers or {})
-    return Target(address=address, seed=seed)
+    return Target(address=address, seed=seed, reset=reset or {})
 
 
 async def _rows(target: Target, checks: Sequence[Check], deadline: float, on_check: OnCheck) -> list[CheckRow]:

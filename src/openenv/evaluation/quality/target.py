@@ -67,6 +67,8 @@ class Target:
 
     address: ServerAddress
     seed: int
+    reset: Mapping[str, Any] = field(default_factory=dict)
+    """Keywords of every reset."""
     server: LocalServer | None = None
     """The server's process, if it was started for the check."""
     start_another: Callable[[], LocalServer] | None = None
@@ -86,7 +88,9 @@ class Target:
         self, *, extended: bool = False, session_id: str | None = None, retry_when_full: bool = True
     ) -> RawClient:
         """A new client, not yet connected. For the arguments see `RawClient`."""
-        return RawClient(self.address, extended=extended, session_id=session_id, retry_when_full=retry_when_full)
+        return RawClient(
+            self.address, extended=extended, session_id=session_id, retry_when_full=retry_when_full, reset=self.reset
+        )
 
     def random_policy(self, purpose: str) -> RandomSamplePolicy:
         """A random policy. Equal seeds and purposes give equal choices."""

@@ -108,6 +108,7 @@ class RawClient:
         extended: bool = False,
         session_id: str | None = None,
         retry_when_full: bool = True,
+        reset: Mapping[str, Any] | None = None,
     ) -> None:
         """
         Args:
@@ -115,8 +116,10 @@ class RawClient:
             session_id: attach to that session.
             retry_when_full: try again for three seconds if the server is full, since a closed session takes a moment to
                 release its place.
+            reset: keywords of every reset that begins an episode.
         """
         self.address = address
+        self.reset = reset or {}
         self.is_extended = False
         self._offered = [Subprotocol(SUBPROTOCOL)] if extended else None
         self._session_id = session_id

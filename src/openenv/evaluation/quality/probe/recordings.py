@@ -50,7 +50,7 @@ class Recording:
 
 async def begin(client: RawClient, seed: int) -> Recording:
     """Begin an episode. Raises RequestFailed if the server refuses the reset."""
-    return Recording([await client.require("reset", {"seed": seed, "episode_id": EPISODE_ID})])
+    return Recording([await client.require("reset", {**client.reset, "seed": seed, "episode_id": EPISODE_ID})])
 
 
 async def take(client: RawClient, recording: Recording, action: dict[str, Any]) -> RawFrame:

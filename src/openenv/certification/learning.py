@@ -1,0 +1,101 @@
+"""The proof that a model learns in an environment: a tiny one is trained, with several seeds."""
+
+import dataclasses
+import importlib.util
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from openenv.auto.resolver import resolve
+from openenv.certification.subject import Proof, Subject
+from openenv.evaluation.quality.target import passed, skipped, warned
+from openenv.installation import install_line
+
+if TYPE_CHECKING:
+    from openenv.rl.config import Config
+    from openenv.rl.reports.results import PlayerResult
+
+_GAMES = 400
+_FILE = "train.yaml"
+
+
+def learning(subject: Subject, minutes: float, seeds: int, on_progress: Callable[[str], None]) -> Proof:
+    """The tiny model earns more after training than before it, in runs with different seeds.
+
+    A run has the settings of the folder's `train.yaml`, or those of `openenv train ENV`. Before and after, the model
+    samples its replies. It has learned where the 95 % interval after training lies above that before.
+
+    Args:
+        subject: the environment.
+        minutes: of each run, its evaluations before training included.
+        seeds: number of runs.
+        on_progress: called with what is done.
+    """
+    if importlib.util.find_spec("torch") is None:
+        return Proof(name="learning", result=skipped(f"needs torch: {install_line('train')}"))
+    from openenv.rl.run import run_blocking  # imports numpy and more
+
+    rises, shown = list[dict[str, Any]](), list[str]()
+    with tempfile.TemporaryDirectory(prefix="openenv-certify-") as folder:
+        for number in range(seeds):
+            config = _config(subject, minutes, Path(folder), number)
+
+            def report(phase: str, done: int, total: int, _: dict[str, Any], number: int = number) -> None:
+                on_progress(f"learning, seed {number + 1} of {seeds}: {phase}, {done} of {total}")
+
+            trained = run_blocking(config, on_progress=report)
+            before = next(one for one in trained.results if one.role == "before")
+            after = next(one for one in trained.results if one.role == "after")
+            rises.append(_rise(before, after, trained.steps))
+            shown.append(f"{_value(before):.3g} to {_value(after):.3g} in {trained.steps} steps")
+    risen = sum(one["has_risen"] for one in rises)
+    unit = rises[0]["unit"]
+    seen = f"{unit} before and after training: {'; '.join(shown)}"
+    figures = {"unit": unit, "minutes": minutes, "seeds": rises}
+    seen = f"{risen} of {len(rises)} runs have learned: {seen}"
+    remedy = "give more --minutes, or look at the transcripts of `openenv train`: a tiny model may be too small"
+    result = passed(seen) if risen == len(rises) else warned(seen, remedy)
+    return Proof(name="learning", result=result, figures=figures)
+
+
+def _config(subject: Subject, minutes: float, folder: Path, number: int) -> "Config":
+    from openenv.rl.config_file import load_config
+    from openenv.rl.run import config_without_file
+
+    source = resolve(subject.named.name)
+    file = source.folder / _FILE if source.kind == "folder" else None
+    if file is not None and file.is_file():
+        config = load_config(file)
+        env = dataclasses.replace(config.env[0], name=subject.named.name)
+    else:
+        config = config_without_file(subject.named.name)
+        env = config.env[0]
+    return dataclasses.replace(
+        config,
+        name=f"seed{number}",
+        seed=subject.seed + number,
+        max_minutes=minutes,
+        env=[dataclasses.replace(env, reset={**env.reset, **subject.reset})],
+        checkpoint=dataclasses.replace(config.checkpoint, folder=str(folder)),
+        evaluation=dataclasses.replace(config.evaluation, num_games=_GAMES, temperature=1.0, interval=0),
+        report_to=[],
+    )
+
+
+def _rise(before: "PlayerResult", after: "PlayerResult", steps: int) -> dict[str, Any]:
+    has_rate = before.win_rate == before.win_rate
+    low = after.win_interval if has_rate else after.return_interval
+    high = before.win_interval if has_rate else before.return_interval
+    return {
+        "unit": "win rate" if has_rate else "mean return",
+        "before": _value(before),
+        "after": _value(after),
+        "steps": steps,
+        "games": after.num_games,
+        "has_risen": low is not None and high is not None and low[0] > high[1],
+    }
+
+
+def _value(result: "PlayerResult") -> float:
+    return result.win_rate if result.win_rate == result.win_rate else result.mean_return
