@@ -90,6 +90,7 @@ def _runs_and_a_recording(folder: Path) -> None:
 
 
 _MAKERS: dict[str, Callable[[Path], None]] = {
+    "docs/certify.md": _package,
     "docs/check.md": _package,
     "docs/dialects.md": _verifiers_file,
     "docs/existing.md": _cliffs,

@@ -55,6 +55,7 @@ class NotRun:
 _INSTALLS = NotRun("it changes this Python", "tests/test_install_line.py")
 _TRAINS = NotRun("it trains for minutes", "tests/cli/training/test_train.py")
 _TRAINS_A_MODEL = NotRun("it trains a pretrained model for an hour", "tests/cli/training/test_train_without_file.py")
+_CERTIFIES = NotRun("it trains for minutes", "tests/certification/test_learning.py")
 _MEASURES = NotRun("it measures for minutes, on a quiet machine")
 _BUILDS = NotRun("it needs a container engine with BuildKit and a registry", "tests/cli/containers/test_build.py")
 NOT_RUN = {
@@ -63,6 +64,8 @@ NOT_RUN = {
     "pip install -c constraints.txt -e .[openspiel,plots]": _INSTALLS,
     "pip install -c constraints.txt -e .[openspiel,vector,plots]": _INSTALLS,
     "pip install -e .[wandb,trackio,tensorboard]": _INSTALLS,
+    "openenv certify my_env": _CERTIFIES,
+    "openenv certify openspiel --game tic_tac_toe": _CERTIFIES,
     "openenv build echo": _BUILDS,
     "openenv build ./my_env --tag owner/my-env:1": _BUILDS,
     "openenv eval verifiers:wordle --policy llm:qwen3@http://localhost:8001/v1": NotRun(

@@ -153,7 +153,18 @@ def test_a_policy_without_an_answer_is_above_none(certified: Callable[[str], Cer
     (nothing,) = known.subject.scores([RepliesWith("nothing", known.subject.served.text, lambda _: None)], 20)
 
     assert not nothing.is_above(known.random)
+    assert not nothing.reaches(-1.0)
     assert nothing.figures["mean_return"] is None
+
+
+def test_a_slow_environment_plays_fewer_episodes(certified: Callable[[str], Certified]) -> None:
+    slow = replace(certified("Walks").subject, episode_s=0.1, proof_s=2.0)
+
+    (one,), two = slow.scores([slow.random_policy()], 100), slow.scores([slow.random_policy()] * 2, 100)
+
+    assert one.summary.num_episodes == 20
+    assert [each.summary.num_episodes for each in two] == [10, 10]
+    assert slow.timed(1.0).episode_s > 0
 
 
 def test_the_manifest_of_a_folder_declares_good_play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,16 +26,19 @@ class _Results(EpisodeObserver):
 def signal(subject: Subject) -> Proof:
     """Random play of one start earns different returns often enough, so that GRPO has something to compare.
 
-    Eight episodes are played from each of 32 starts. The share of starts with different returns is that of the groups
-    that teach anything in the first steps of training (Shao et al. 2024, arXiv:2402.03300, section 4.1.2).
+    Eight episodes are played from each of 32 starts, or of fewer where they take long. The share of starts with
+    different returns is that of the groups that teach anything in the first steps of training (Shao et al. 2024,
+    arXiv:2402.03300, section 4.1.2).
     """
+    fewer = subject.proof_s / (_GROUP * subject.episode_s) if subject.episode_s else _STARTS
+    starts = int(max(_GROUP, min(_STARTS, fewer)))
     players = [_Results() for _ in range(_GROUP)]
     run_async_safely(
         evaluate(
             subject.served.base_url,
             subject.served.client,
             [subject.random_policy(seed) for seed in range(_GROUP)],
-            _STARTS,
+            starts,
             subject.seed,
             reset_kwargs=subject.reset,
             text=subject.served.text,
@@ -43,7 +46,7 @@ def signal(subject: Subject) -> Proof:
             observers_for=lambda place, _: [players[place]],
         )
     )
-    groups = [[one.returns[start] for one in players if start in one.returns] for start in range(_STARTS)]
+    groups = [[one.returns[start] for one in players if start in one.returns] for start in range(starts)]
     groups = [group for group in groups if len(group) > 1]
     if not groups:
         return Proof(name="signal", result=warned("no episode of random play ended", "see the server's log"))

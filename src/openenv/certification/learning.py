@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from openenv.auto.resolver import resolve
 from openenv.certification.subject import Proof, Subject
-from openenv.evaluation.quality.target import passed, skipped, warned
+from openenv.core.errors import OpenEnvError
+from openenv.evaluation.quality.target import failed, passed, skipped, warned
 from openenv.installation import install_line
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def learning(subject: Subject, minutes: float, seeds: int, on_progress: Callable
     """
     if importlib.util.find_spec("torch") is None:
         return Proof(name="learning", result=skipped(f"needs torch: {install_line('train')}"))
+    from openenv.rl.config import ConfigError
     from openenv.rl.run import run_blocking  # imports numpy and more
 
     rises, shown = list[dict[str, Any]](), list[str]()
@@ -44,7 +46,10 @@ def learning(subject: Subject, minutes: float, seeds: int, on_progress: Callable
             def report(phase: str, done: int, total: int, _: dict[str, Any], number: int = number) -> None:
                 on_progress(f"learning, seed {number + 1} of {seeds}: {phase}, {done} of {total}")
 
-            trained = run_blocking(config, on_progress=report)
+            try:
+                trained = run_blocking(config, on_progress=report)
+            except (OpenEnvError, ConfigError) as error:
+                return Proof(name="learning", result=failed(str(error), "see that `openenv train` works with it"))
             before = next(one for one in trained.results if one.role == "before")
             after = next(one for one in trained.results if one.role == "after")
             rises.append(_rise(before, after, trained.steps))

@@ -24,7 +24,7 @@ from openenv.envs.catalog import load
 from openenv.evaluation.quality.checks.protocol import reachable
 from openenv.evaluation.quality.probe.raw_client import ServerAddress
 from openenv.evaluation.quality.probe.recordings import play_all
-from openenv.evaluation.quality.target import Target, failed, passed, skipped, warned
+from openenv.evaluation.quality.target import Target, passed, skipped, warned
 from openenv.hosting.local_process import LocalServer
 from openenv.installation import PACKAGE_FOLDER
 
@@ -74,12 +74,7 @@ def rules(subject: Subject, seconds: float, on_progress: Callable[[str], None]) 
     figures = {"mutants": tried, "noticed": tried - len(unnoticed), "unnoticed": [str(one) for one in unnoticed]}
     if unnoticed:
         seen += f"; not noticed: {'; '.join(map(str, unnoticed[:6]))}"
-    if share < 0.5:
-        result = failed(seen, "write tests of these rules, in the folder's tests")
-    elif share < _ENOUGH:
-        result = warned(seen, "write tests of these rules, in the folder's tests")
-    else:
-        result = passed(seen)
+    result = passed(seen) if share >= _ENOUGH else warned(seen, "write tests of these rules, in the folder's tests")
     return Proof(name=name, result=result, figures=figures)
 
 

@@ -1,8 +1,9 @@
 """What is certified: an environment on a running server, and what is known of good play in it."""
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -89,6 +90,8 @@ class Score:
 
     def reaches(self, best: float) -> bool:
         """Whether its mean return may be the best one: within its 95 % interval, or equal up to rounding."""
+        if not math.isfinite(self.summary.mean_return):
+            return False
         return self.summary.return_interval[1] >= best - 1e-6 * max(1.0, abs(best))
 
 
@@ -101,6 +104,10 @@ class Subject:
     known: KnownPlay
     seed: int
     """Of the first episode."""
+    proof_s: float = math.inf
+    """Seconds that the episodes of one proof may take."""
+    episode_s: float = 0.0
+    """Seconds that an episode of random play takes, with others at the same time."""
 
     @property
     def reset(self) -> Mapping[str, Any]:
@@ -116,8 +123,19 @@ class Subject:
         """Random play. Equal seeds give equal choices."""
         return RandomPolicy(seed, text=self.served.text)
 
+    def timed(self, proof_s: float) -> "Subject":
+        """The same with the time that an episode takes, measured by a few of them. proof_s: that a proof may take."""
+        began = time.monotonic()
+        self.scores([self.random_policy()], _SESSIONS)
+        return replace(self, proof_s=proof_s, episode_s=(time.monotonic() - began) / _SESSIONS)
+
     def scores(self, policies: Sequence[Policy], episodes: int, *, first: int = 0) -> list[Score]:
-        """Play the episodes from the number `first` with each policy. Returns the score of each."""
+        """Play the episodes from the number `first` with each policy. Returns the score of each.
+
+        There are fewer, down to eight, where all of them would take longer than a proof may.
+        """
+        possible = self.proof_s / (len(policies) * self.episode_s) if self.episode_s else math.inf
+        episodes = int(max(_SESSIONS, min(episodes, possible)))
         returns: list[list[float]] = [[] for _ in policies]
         summaries = run_async_safely(
             evaluate(

@@ -9,6 +9,7 @@ import openenv.envs
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.evaluation.quality import check_environment
 from tests.cli.commands import run, run_process
+from tests.evaluation.quality import sound_env
 from tests.evaluation.quality.sound_env import CountsNothing, SoundEnvironment
 
 pytestmark = pytest.mark.process
@@ -46,6 +47,16 @@ def test_the_echo_environment_fails_no_check_and_json_has_its_rows():
     assert (status["ending"], status["snapshots"], status["leaks"]) == ("warn", "skip", "pass")
 
 
+def test_every_reset_has_the_keywords_that_are_given():
+    needs_level = f"{sound_env.__file__}:NeedsLevel"
+    printed = json.loads(run("check", needs_level, "--reset", "level=2", "--json").stdout)
+    status = {row["check"]: row["status"] for row in printed["rows"]}
+
+    assert status["same seed, other process"] == status["concurrency"] == status["rewards"] == "pass", printed
+    assert set(status.values()) <= {"pass", "warn"}
+    assert run("check", needs_level, "--seconds", "20").returncode == 1
+
+
 def test_a_failed_check_prints_the_remedy_and_exits_with_code_1(serving):
     done = run("check", serving(create_app(CountsNothing)), "--seconds", "20")
 
@@ -66,6 +77,7 @@ def test_the_token_of_the_environment_variable_is_sent(serving, monkeypatch):
 
 APP = """
 from openenv.core.env_server import ServerConfig, create_app
+from tests.evaluation.quality import sound_env
 from tests.evaluation.quality.sound_env import SoundEnvironment
 
 {app}

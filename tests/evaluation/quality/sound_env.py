@@ -64,6 +64,11 @@ class SoundEnvironment(Environment[WalkAction, WalkObservation, State]):
         self._rng.setstate(rng_state)
 
 
+class NeedsLevel(SoundEnvironment):
+    def reset(self, seed=None, episode_id=None, *, level):
+        return super().reset(seed, episode_id).model_copy(update={"metadata": {"level": level}})
+
+
 class RefusesEverything(SoundEnvironment):
     def step(self, action, timeout_s=None):
         raise ValueError("not like this")

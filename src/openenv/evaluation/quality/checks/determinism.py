@@ -1,6 +1,7 @@
 """Do equal seeds, and saved, restored and forked episodes, continue equally in any session and process?"""
 
 import asyncio
+from dataclasses import replace
 
 from openenv.evaluation.quality.probe.raw_client import RawClient, ServerAddress
 from openenv.evaluation.quality.probe.recordings import Recording, begin, difference, play, replay, take
@@ -64,7 +65,7 @@ async def same_seed_elsewhere(target: Target) -> CheckResult:
         address = ServerAddress(
             base_url=server.base_url, timeout_s=target.address.timeout_s, headers=target.address.headers
         )
-        other = Target(address=address, seed=target.seed, schemas=target.schemas, tools=target.tools)
+        other = replace(target, address=address, server=None, start_another=None)
         for number, episode in enumerate(episodes):
             async with other.client() as client:
                 again = await replay(client, target.seed + number, episode.actions)
