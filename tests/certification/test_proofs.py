@@ -164,6 +164,7 @@ def test_a_slow_environment_plays_fewer_episodes(certified: Callable[[str], Cert
 
     assert one.summary.num_episodes == 20
     assert [each.summary.num_episodes for each in two] == [10, 10]
+    assert (slow.most_policies(24), certified("Walks").subject.most_policies(24)) == (2, 24)
     assert slow.timed(1.0).episode_s > 0
 
 

@@ -101,13 +101,15 @@ def bonus(field):
 def test_a_rule_that_no_play_reaches_is_named(tmp_path: Path) -> None:
     (tmp_path / "pushes.py").write_text(FEW_RULES)
 
-    proof = rules(subject_of(f"{tmp_path / 'pushes.py'}:Pushes"), 120.0, lambda _: None)
+    subject = subject_of(f"{tmp_path / 'pushes.py'}:Pushes")
+    proof, play = rules(subject, 120.0, lambda _: None)
 
     assert proof.figures["mutants"] == 5
     assert proof.figures["unnoticed"] == [
         "pushes.py:30 `field < 5000` with LtE", "pushes.py:30 5000 as 5001", "pushes.py:30 7 as 8",
     ]  # fmt: skip
     assert proof.result.status == "warn"
+    assert play == recorded(subject.named, subject)
 
 
 @pytest.mark.process
@@ -122,11 +124,13 @@ def test_the_tests_of_a_folder_notice_what_play_does_not(tmp_path: Path) -> None
     test = "from pushes.server.environment import bonus\n\n\ndef test_bonus():\n    assert bonus(5000) == 7\n"
     (folder / "tests/test_bonus.py").write_text(test)
 
-    proof = rules(subject_of(str(folder)), 120.0, lambda _: None)
+    proof, _ = rules(subject_of(str(folder)), 120.0, lambda _: None)
 
     assert proof.figures["unnoticed"] == []
     assert proof.result.status == "pass"
 
 
 def test_an_environment_elsewhere_has_no_mutants() -> None:
-    assert rules(subject_of("http://127.0.0.1:9"), 1.0, lambda _: None).result.status == "skip"
+    proof, play = rules(subject_of("http://127.0.0.1:9"), 1.0, lambda _: None)
+
+    assert (proof.result.status, play) == ("skip", None)

@@ -168,7 +168,7 @@ def repeated_answer(subject: Subject, random: Score, good: Score | None) -> tupl
     than good play, or without one win less than nine of ten episodes, unless random play does as well. Returns the
     proof, and the score of the best action.
     """
-    policies = [Repeats(action) for action in _actions(subject)]
+    policies = [Repeats(action) for action in _actions(subject)[: subject.most_policies(_MOST_ACTIONS)]]
     first = subject.scores(policies, _FEW)
     top = max(range(len(policies)), key=lambda place: _value(first[place]))
     (score,) = subject.scores([policies[top]], _EPISODES, first=_FEW)
@@ -207,7 +207,7 @@ def _actions(subject: Subject) -> list[Any]:
             counted = text.replies(observation).values()
             for action in (*tried, *(counted or [subject.random_policy(seed).select_action(observation)])):
                 found.setdefault(repr(action), action)
-    return list(found.values())[:_MOST_ACTIONS]
+    return list(found.values())
 
 
 def hidden_answer(subject: Subject, random: Score, good: Score | None) -> Proof:
@@ -215,7 +215,8 @@ def hidden_answer(subject: Subject, random: Score, good: Score | None) -> Proof:
     text = subject.served.text
     with subject.served.client() as client:
         first = client.reset(seed=subject.seed, **subject.reset).observation
-    places = [place for place, value in _values(first) if not _is_shown(text, first, value)][:_MOST_PLACES]
+    places = [place for place, value in _values(first) if not _is_shown(text, first, value)]
+    places = places[: subject.most_policies(_MOST_PLACES)]
     if not places:
         return Proof(name="hidden answer", result=passed("observations have no value that the prompt does not show"))
     policies = [RepliesWith(place, text, partial(_value_at, place)) for place in places]

@@ -28,6 +28,7 @@ from openenv.evaluation.quality.target import Target, passed, skipped, warned
 from openenv.hosting.local_process import LocalServer
 from openenv.installation import PACKAGE_FOLDER
 
+_NAME = "mutants"
 _MUTANTS = 24
 _EPISODES = 16
 _STEPS = 40
@@ -36,7 +37,7 @@ _TESTS_S = 120.0
 _ENOUGH = 0.8
 
 
-def rules(subject: Subject, seconds: float, on_progress: Callable[[str], None]) -> Proof:
+def rules(subject: Subject, seconds: float, on_progress: Callable[[str], None]) -> tuple[Proof, str | None]:
     """Most mutants of the rules change recorded play, or fail the environment's own tests.
 
     Recorded are 16 episodes of random play and 16 of the first action every time. One that stays unnoticed changes a
@@ -46,23 +47,23 @@ def rules(subject: Subject, seconds: float, on_progress: Callable[[str], None]) 
         subject: the environment.
         seconds: for all mutants.
         on_progress: called with what is done.
+
+    Returns the proof, and the digest of recorded play; None where it is not repeated.
     """
-    name = "mutants"
     with tempfile.TemporaryDirectory(prefix="openenv-mutants-") as folder:
         place = _copied(subject.named, Path(folder))
         if place is None:
-            return Proof(name=name, result=skipped("the source of its rules is not on this machine"))
-        found = [mutant for path in place.files for mutant in mutants_of(path)]
-        if not found:
-            return Proof(name=name, result=skipped("the source of its rules has nothing to change"))
+            return _skipped("the source of its rules is not on this machine"), None
         expected = recorded(place.named, subject, place.variables)
         if expected != recorded(place.named, subject, place.variables):
-            result = skipped("play with equal seeds is not repeated byte for byte, so that a change would not show")
-            return Proof(name=name, result=result)
+            return _skipped("equal seeds do not give equal play, so that a change would not show"), None
+        found = [mutant for path in place.files for mutant in mutants_of(path)]
+        if not found:
+            return _skipped("the source of its rules has nothing to change"), expected
         chosen = sorted(Random(subject.seed).sample(range(len(found)), min(_MUTANTS, len(found))))
         deadline, unnoticed, tried = time.monotonic() + seconds, list[Mutant](), 0
         for number in chosen:
-            if time.monotonic() > deadline:
+            if tried and time.monotonic() > deadline:
                 break
             tried += 1
             on_progress(f"mutants: {tried} of {len(chosen)}")
@@ -75,7 +76,11 @@ def rules(subject: Subject, seconds: float, on_progress: Callable[[str], None]) 
     if unnoticed:
         seen += f"; not noticed: {'; '.join(map(str, unnoticed[:6]))}"
     result = passed(seen) if share >= _ENOUGH else warned(seen, "write tests of these rules, in the folder's tests")
-    return Proof(name=name, result=result, figures=figures)
+    return Proof(name=_NAME, result=result, figures=figures), expected
+
+
+def _skipped(reason: str) -> Proof:
+    return Proof(name=_NAME, result=skipped(reason))
 
 
 def recorded(named: NamedEnvironment, subject: Subject, variables: Mapping[str, str] | None = None) -> str:

@@ -123,6 +123,11 @@ class Subject:
         """Random play. Equal seeds give equal choices."""
         return RandomPolicy(seed, text=self.served.text)
 
+    def most_policies(self, wanted: int) -> int:
+        """How many policies a proof may try, each in eight episodes: two at least."""
+        possible = self.proof_s / (_SESSIONS * self.episode_s) if self.episode_s else wanted
+        return int(max(2, min(wanted, possible)))
+
     def timed(self, proof_s: float) -> "Subject":
         """The same with the time that an episode takes, measured by a few of them. proof_s: that a proof may take."""
         began = time.monotonic()

@@ -11,7 +11,7 @@ from openenv.certification.answers import copied_prompt, good_play, hidden_answe
 from openenv.certification.card import Card, source_digest, version_of
 from openenv.certification.difficulty import signal
 from openenv.certification.learning import learning
-from openenv.certification.rules import recorded, rules
+from openenv.certification.rules import rules
 from openenv.certification.search import search_rewards
 from openenv.certification.subject import KnownPlay, Proof, Subject, known_play
 from openenv.evaluation.quality import check_environment
@@ -55,16 +55,19 @@ def certify(
     """
     began, named = time.monotonic(), named_environment(name)
     known = known_play(named, reset or {})
-    found: list[Proof] = []
-    for proof in _proofs(named, known, seed, minutes, trains, on_progress):
-        found.append(proof)
-        on_proof(proof)
+    found, play = list[Proof](), None
+    for one in _proofs(named, known, seed, minutes, trains, on_progress):
+        if isinstance(one, str):
+            play = one
+        else:
+            found.append(one)
+            on_proof(one)
     return Card(
         name=name,
         version=version_of(named),
         source=source_digest(named),
         reset=known.reset,
-        play=_recorded(named, known, seed),
+        play=play,
         proofs=[
             {
                 "name": one.name,
@@ -90,7 +93,8 @@ def _proofs(
     minutes: float,
     trains: bool,
     on_progress: Callable[[str], None],
-) -> Iterator[Proof]:
+) -> Iterator[Proof | str]:
+    """Each proof, and after that of the mutants the digest of recorded play, if there is one."""
     seconds = 60.0 * minutes
     rows = check_environment(
         named.name,
@@ -123,17 +127,10 @@ def _proofs(
         yield search_rewards(subject, random, good, _PROOF_SHARE * seconds)
         on_progress("signal")
         yield signal(subject)
-    yield rules(subject, _MUTANTS_SHARE * seconds, on_progress)
+    proof, play = rules(subject, _MUTANTS_SHARE * seconds, on_progress)
+    yield proof
+    if play is not None:
+        yield play
     if not trains:
         return
     yield learning(subject, _LEARNING_SHARE * minutes / SEEDS, SEEDS, on_progress)
-
-
-def _recorded(named: NamedEnvironment, known: KnownPlay, seed: int) -> str | None:
-    """The digest of recorded play, if it is the same twice."""
-    if not named.is_process:
-        return None
-    with named.served() as served:
-        subject = Subject(named=named, served=served, known=known, seed=seed)
-        digests = {recorded(named, subject) for _ in range(2)}
-    return digests.pop() if len(digests) == 1 else None
