@@ -18,7 +18,10 @@ DOCUMENTS = [
     *ROOT.glob("examples/*/README.md"),
     *ROOT.glob("src/openenv/envs/*/README.md"),
 ]
-PAGES_WITH_CODE = ["README.md", "docs/use.md", "docs/write.md", "docs/train.md", "docs/scale.md", "docs/trl.md"]
+PAGES_WITH_CODE = [
+    "README.md",
+    *(f"docs/{name}.md" for name in ("start", "use", "write", "train", "scale", "trl", "migration", "when-it-fails")),
+]
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")

@@ -19,9 +19,13 @@ import verifiers
 from datasets import Dataset
 
 
+def is_right(completion, answer):
+    return float(completion[-1]["content"] == answer)
+
+
 def load_environment(num_examples=5):
     rows = [{"question": f"{n} + {n}", "answer": str(2 * n)} for n in range(num_examples)]
-    return verifiers.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=verifiers.Rubric())
+    return verifiers.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=verifiers.Rubric(funcs=[is_right]))
 """
 FILES: dict[str, dict[str, tuple[str, int]]] = {
     "docs/first-environment.md": {
@@ -29,6 +33,7 @@ FILES: dict[str, dict[str, tuple[str, int]]] = {
         "change_env/server/environment.py": ("## `change_env/server/environment.py`", 0),
         "change_env/tests/test_environment.py": ("## `change_env/tests/test_environment.py`", 0),
     },
+    "docs/migration.md": {"counter.py": ("`counter.py`:", 0)},
     "docs/scale.md": {"run.yaml": ("## Several nodes", 0)},
     "docs/write.md": {
         "guess_env/models.py": ("## Messages: `models.py`", 0),
@@ -75,6 +80,12 @@ def _verifiers_file(folder: Path) -> None:
     (folder / "my_env.py").write_text(_SUMS)
 
 
+def _sources_of_all_kinds(folder: Path) -> None:
+    _package(folder)
+    _verifiers_file(folder)
+    _cliffs(folder)
+
+
 def _runs_and_a_recording(folder: Path) -> None:
     make_run(folder / "runs", "blackjack")
     app = create_app(
@@ -95,8 +106,10 @@ _MAKERS: dict[str, Callable[[Path], None]] = {
     "docs/dialects.md": _verifiers_file,
     "docs/existing.md": _cliffs,
     "docs/hub.md": _package,
+    "docs/migration.md": _sources_of_all_kinds,
     "docs/pages.md": _runs_and_a_recording,
     "docs/serving.md": _package,
+    "docs/start.md": lambda folder: make_run(folder / "runs", "guess"),
     "docs/use.md": _game,
     "docs/write.md": _guess_package,
 }

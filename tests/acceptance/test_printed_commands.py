@@ -86,6 +86,8 @@ NOT_RUN = {
     f"openenv train guess --model {SMOLLM2}": _TRAINS_A_MODEL,
     f"openenv train openspiel --game blackjack --model {SMOLLM2}": _TRAINS_A_MODEL,
     "openenv train tic_tac_toe.yaml": _TRAINS_A_MODEL,
+    "openenv train start.yaml": _TRAINS,
+    "pip install -c constraints.txt -e .[train]": _INSTALLS,
     f"openenv sft episodes/1-mcts.jsonl --model {SMOLLM2} --out models/tic-tac-toe --min-return 1": NotRun(
         "it trains a pretrained model for minutes", "tests/rl/training/test_demonstrations.py"
     ),
@@ -123,6 +125,7 @@ SERVES = {
     "openenv serve verifiers:my_env.py?num_examples=100 --port 8004": "http://localhost:8004/health",
     "openenv serve harbor:examples/harbor --port 8006": "http://localhost:8006/health",
     "openenv serve calendar --dialect ors --port 8080": "http://localhost:8080/health",
+    "openenv serve ./my_env --port 8000": "http://localhost:8000/health",
     "openenv serve ./change_env --port 8000 &": "http://localhost:8000/health",
     "openenv serve ./tide_env --sandbox": "http://localhost:8000/health",
     "openenv runs": "http://localhost:8080/web/",
