@@ -21,7 +21,7 @@ test test-envs test-%: export OMP_WAIT_POLICY = PASSIVE
 test test-envs test-%: export PYTHONDONTWRITEBYTECODE =
 test test-envs test-%: export OPENENV_REQUIRE_EXTRAS = $(if $(filter envs,$(EXTRAS)),1)
 
-.PHONY: demo model test all-tests test-envs test-fast test-slow findings integrations fuzz hostile lint interop vllm bench bench-learning bench-models bench-trl clean
+.PHONY: demo model test all-tests test-envs test-fast test-slow docs docs-check findings integrations fuzz hostile lint interop vllm bench bench-learning bench-models bench-trl clean
 
 demo: $(VENV)/.installed $(if $(MODEL),$(SMOLLM2)/model.safetensors)  ## A language model learns GAME (blackjack, catch, tic_tac_toe); MODEL=smollm2 for a pretrained one
 	$(BIN)/openenv train $(if $(MODEL),openspiel --model $(SMOLLM2),examples/grpo_blackjack/blackjack.yaml) --game $(GAME)
@@ -46,6 +46,12 @@ test-slow: $(VENV)/.installed  ## The tests that take longer
 test-envs:  ## Every environment, those with heavy extras included
 	$(MAKE) EXTRAS=envs .venv-envs/.installed
 	OPENENV_REQUIRE_EXTRAS=1 .venv-envs/bin/pytest -n 3 --dist worksteal tests/envs tests/tutorials
+
+docs: .venv-docs/.installed  ## The documentation as a site, in site/; dead links and warnings are errors
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m website
+
+docs-check: $(VENV)/.installed .venv-docs/.installed  ## The site in Chromium: search, a telephone's width, axe, times
+	$(BIN)/pytest -rPsfE tests/site
 
 findings: $(VENV)/.installed  ## What broke when strangers used it: a table of what holds
 	$(BIN)/python -m pytest -n 2 -p tests.findings -m "not interop and not vllm"
@@ -106,6 +112,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[all,dev$(addprefix $(comma),$(EXTRAS))]'
 	touch $@
 
+.venv-docs/.installed: $(VENV)/.installed
+	$(PYTHON) -m venv .venv-docs
+	$(BIN)/uv pip install --quiet --python .venv-docs/bin/python --constraint constraints.txt --group docs --editable .
+	touch $@
+
 .venv-published/.installed:
 	$(PYTHON) -m venv .venv-published
 	.venv-published/bin/pip install --quiet uv
@@ -137,4 +148,4 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 clean:  ## Remove what the commands above made, runs/ excepted
-	rm -rf $(VENV) .codex .venv-envs .venv-harbor .venv-openreward .venv-published .venv-vllm build dist .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) .codex site .venv-docs .venv-envs .venv-harbor .venv-openreward .venv-published .venv-vllm build dist .pytest_cache .ruff_cache .mypy_cache

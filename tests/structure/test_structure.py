@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 MAX_FILES = 13
 
 
-@pytest.mark.parametrize("tree", ["src/openenv", "tests", "benchmarks"])
+@pytest.mark.parametrize("tree", ["src/openenv", "tests", "benchmarks", "website"])
 def test_no_folder_has_more_than_13_python_files(tree):
     files = Counter(path.parent.relative_to(ROOT).as_posix() for path in (ROOT / tree).rglob("*.py"))
     assert {folder: count for folder, count in files.items() if count > MAX_FILES} == {}

@@ -1,0 +1,137 @@
+"""The documentation's site in Chromium, as `make docs` builds it."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, Request, expect
+
+from tests.browser import NARROW, is_as_wide_as_its_screen, serious_violations
+from tests.site.conftest import PYTHON, ROOT
+
+pytestmark = pytest.mark.process
+
+WIDE = {"width": 1280, "height": 800}
+KINDS = {
+    "text, tables and diagrams": "train.html",
+    "home": "index.html",
+    "an environment": "environments/snake.html",
+    "an environment of tools": "environments/calendar.html",
+    "classes": "reference/api/openenv.core.html",
+    "keys": "reference/run.html",
+    "commands": "reference/commands.html",
+    "a list": "decisions/index.html",
+    "a notebook": "tutorials/your_own_environment.html",
+}
+"""A page of each kind."""
+LARGEST = 20_000_000
+_LOADED = "() => performance.getEntriesByType('navigation')[0].loadEventEnd"
+
+
+@pytest.fixture
+def elsewhere(page: Page, address: str) -> Iterator[list[str]]:
+    """The requests of the page that leave the site's server."""
+    found: list[str] = []
+
+    def look(request: Request) -> None:
+        if not request.url.startswith((address, "data:", "blob:")):
+            found.append(request.url)
+
+    page.on("request", look)
+    yield found
+    page.remove_listener("request", look)
+
+
+def _html(site: Path) -> list[str]:
+    return sorted(str(path.relative_to(site)) for path in site.rglob("*.html"))
+
+
+def test_every_page_fits_a_telephone_and_loads_nothing_from_elsewhere(
+    site: Path, address: str, page: Page, elsewhere: list[str]
+) -> None:
+    page.set_viewport_size(NARROW)
+    too_wide = []
+    for path in _html(site):
+        page.goto(f"{address}/{path}")
+        if not is_as_wide_as_its_screen(page):
+            too_wide.append(path)
+
+    assert (too_wide, elsewhere) == ([], [])
+
+
+def test_pages_of_each_kind_load_on_a_wide_screen(address: str, page: Page, elsewhere: list[str]) -> None:
+    page.set_viewport_size(WIDE)
+    for kind, path in KINDS.items():
+        page.goto(f"{address}/{path}", wait_until="load")
+        print(f"{path} ({kind}): loaded in {page.evaluate(_LOADED):.0f} ms")
+        assert is_as_wide_as_its_screen(page), path
+    assert elsewhere == []
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize("path", KINDS.values(), ids=KINDS.keys())
+def test_a_page_has_no_serious_fault_for_screen_readers(
+    address: str, page: Page, path: str, size: dict[str, int]
+) -> None:
+    page.set_viewport_size(size)
+    page.goto(f"{address}/{path}")
+
+    assert serious_violations(page) == []
+
+
+def test_the_pages_are_dark_where_the_system_is(address: str, page: Page) -> None:
+    page.emulate_media(color_scheme="dark")
+    page.goto(f"{address}/index.html")
+    expect(page.locator("body")).to_have_attribute("data-md-color-scheme", "slate")
+
+    page.emulate_media(color_scheme="light")
+    expect(page.locator("body")).to_have_attribute("data-md-color-scheme", "default")
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_the_search_finds_a_word_of_a_page(
+    address: str, page: Page, elsewhere: list[str], size: dict[str, int]
+) -> None:
+    page.set_viewport_size(size)
+    page.goto(f"{address}/index.html")
+    if size == NARROW:
+        page.locator("label[for=__search]").first.click()
+    page.get_by_role("textbox", name="Search").fill("SessionLost")
+    found = page.locator(".md-search-result__link[href*='sessions.html']").first
+    expect(found).to_be_visible()
+    found.click()
+
+    expect(page.get_by_role("heading", name="Sessions: never lose an episode")).to_be_visible()
+    assert elsewhere == []
+
+
+def test_each_page_has_its_markdown_beside_it_which_llms_txt_lists(site: Path) -> None:
+    pages = {path.removesuffix(".html") for path in _html(site)} - {"404"}
+    text = (site / "llms.txt").read_text(encoding="utf-8")
+
+    assert [path for path in pages if not (site / f"{path}.md").is_file()] == []
+    assert sorted(path for path in pages if f"]({path}.md)" not in text) == []
+    assert text.startswith("# openenv\n\n> ")
+
+
+_RENDER = """
+import pathlib, sys
+from website.__main__ import render
+from website.pages import Page
+render({"index.md": Page("index.md", "# Title\\n\\n[a](#title) [b](#nowhere)\\n")}, *map(pathlib.Path, sys.argv[1:]))
+"""
+
+
+def test_a_dead_anchor_and_a_place_without_a_page_are_errors(site: Path, tmp_path: Path) -> None:
+    arguments = [PYTHON, "-c", _RENDER, tmp_path / "sources", tmp_path / "site"]
+    rendered = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert rendered.returncode == 1
+    assert "a link '#nowhere', but there is no such anchor" in rendered.stderr
+    assert "reference to 'start.md'" in rendered.stderr
+    assert "'#title'" not in rendered.stderr
+
+
+def test_the_site_is_small(site: Path) -> None:
+    assert sum(path.stat().st_size for path in site.rglob("*") if path.is_file()) < LARGEST

@@ -1,0 +1,51 @@
+"""Builds the site: `python -m website --out site`."""
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from website.navigation import llms_txt, write_settings
+from website.pages import ROOT, Page, all_pages, assets
+
+
+def main() -> None:
+    """Assemble the pages, let MkDocs render them, and put their Markdown beside them."""
+    parser = argparse.ArgumentParser(prog="python -m website", description=__doc__)
+    parser.add_argument("--out", type=Path, default=ROOT / "site", help="The folder of the site (default: site).")
+    out = parser.parse_args().out.resolve()
+    began = time.monotonic()
+    pages = all_pages()
+    with tempfile.TemporaryDirectory(prefix="openenv-site-") as folder:
+        render(pages, Path(folder), out)
+    for path, page in pages.items():
+        _write(out / path, page.text)
+    _write(out / "llms.txt", llms_txt(pages))
+    size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
+    print(f"{len(pages)} pages, {size / 1e6:.1f} MB in {out}, {time.monotonic() - began:.0f} s")
+
+
+def render(pages: Mapping[str, Page], folder: Path, out: Path) -> None:
+    """Let MkDocs render the pages, which are assembled in the folder. Exits with what it has to warn of."""
+    for path, page in pages.items():
+        _write(folder / "docs" / path, page.text)
+    for path, file in assets():
+        (folder / "docs" / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, folder / "docs" / path)
+    settings = write_settings(folder, pages, out)
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", str(settings)]
+    if subprocess.run(command, check=False).returncode:
+        raise SystemExit("the site is not complete: MkDocs names what is wrong above")
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
