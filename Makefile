@@ -112,9 +112,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[all,dev$(addprefix $(comma),$(EXTRAS))]'
 	touch $@
 
-.venv-docs/.installed: $(VENV)/.installed
+.venv-docs/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-docs
-	$(BIN)/uv pip install --quiet --python .venv-docs/bin/python --constraint constraints.txt --group docs --editable .
+	.venv-docs/bin/pip install --quiet uv
+	.venv-docs/bin/uv pip install --quiet --python .venv-docs/bin/python --constraint constraints.txt --group docs --editable .
 	touch $@
 
 .venv-published/.installed:

@@ -49,7 +49,7 @@ class Page:
 
 
 def all_pages() -> dict[str, Page]:
-    """Every page by its path, in the order of their names. Raises BrokenLink where a link of a page leads nowhere."""
+    """Every page by its path, those of a folder in their order. Raises BrokenLink where a link leads nowhere."""
     written = _written()
     links = Links(ROOT, {**written, **environments.readmes(), **_FOLDERS})
     pages = [Page(path, links.resolved(_text(source), source, path)) for source, path in written.items()]
@@ -62,7 +62,7 @@ def all_pages() -> dict[str, Page]:
         Page("reference/commands.md", commands.page()),
     ]
     pages.append(Page("decisions/index.md", _decisions(pages)))
-    return {page.path: page for page in sorted(pages, key=lambda page: page.path.removesuffix(".md"))}
+    return {page.path: page for page in pages}
 
 
 def _written() -> Mapping[str, str]:

@@ -3,10 +3,13 @@
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from playwright.sync_api import Page, Request, expect
 
+import openenv
+import openenv.core
 from tests.browser import NARROW, is_as_wide_as_its_screen, serious_violations
 from tests.site.conftest import PYTHON, ROOT
 
@@ -18,7 +21,7 @@ KINDS = {
     "home": "index.html",
     "an environment": "environments/snake.html",
     "an environment of tools": "environments/calendar.html",
-    "classes": "reference/api/openenv.core.html",
+    "classes": "reference/api/environments.html",
     "keys": "reference/run.html",
     "commands": "reference/commands.html",
     "a list": "decisions/index.html",
@@ -135,3 +138,10 @@ def test_a_dead_anchor_and_a_place_without_a_page_are_errors(site: Path, tmp_pat
 
 def test_the_site_is_small(site: Path) -> None:
     assert sum(path.stat().st_size for path in site.rglob("*") if path.is_file()) < LARGEST
+
+
+@pytest.mark.parametrize("module", [openenv, openenv.core])
+def test_every_published_name_is_in_the_reference(site: Path, module: ModuleType) -> None:
+    pages = "".join(path.read_text(encoding="utf-8") for path in (site / "reference/api").glob("*.md"))
+
+    assert [name for name in module.__all__ if f"## `{name}`\n" not in pages] == []

@@ -6,23 +6,50 @@ from website.source import Doc, doc_of, found, signature
 from website.tables import code, table
 
 PARTS: dict[str, dict[str, tuple[str, ...]]] = {
-    "openenv": {"openenv": ()},
-    "openenv.core": {
-        "openenv.core": (),
-        "openenv.core.session_pool": ("SessionPool",),
+    "Clients": {
+        "openenv": ("EnvClient", "SyncEnvClient", "GenericEnvClient", "GenericAction", "StepResult"),
+        "openenv.core": ("MCPToolClient", "MCPClientBase"),
         "openenv.core.http_env_client": ("HTTPEnvClient",),
-        "openenv.core.vector.env": ("VectorEnv",),
     },
-    "openenv.auto": {"openenv.auto": (), "openenv.auto.sandboxed_server": ("SandboxedServer",)},
-    "openenv.text": {
+    "Names and vectors": {
+        "openenv": ("AutoEnv", "AutoAction", "make_vec"),
+        "openenv.core.vector.env": ("VectorEnv",),
+        "openenv.core.session_pool": ("SessionPool",),
+    },
+    "Environments": {
+        "openenv": ("Environment", "Action", "Observation", "State"),
+        "openenv.core": (
+            *("MCPEnvironment", "CallToolAction", "CallToolObservation", "ListToolsAction", "ListToolsObservation"),
+            *("Tool", "ToolError", "ToolErrorType", "RESERVED_TOOL_NAMES", "TaskProvider"),
+            *("Transform", "CompositeTransform", "NullTransform", "ModelTokenizer"),
+        ),
+        "openenv.core.wire.boxes": ("Box",),
+        "openenv.hosting.serving.settings": ("option",),
+    },
+    "Text": {
+        "openenv": ("TextInterface",),
         "openenv.text.derived": ("DerivedText",),
         "openenv.text.reading": (),
-        "openenv.core.wire.boxes": ("Box",),
     },
-    "openenv.rubrics": {"openenv.rubrics": ()},
-    "openenv.policies": {"openenv.policies": ()},
-    "openenv.evaluation": {"openenv.evaluation": (), "openenv.evaluation.plots": ("plot_summaries",)},
-    "openenv.rl": {
+    "Servers": {
+        "openenv": ("EnvironmentProgram", "create_app", "serve", "ServerConfig"),
+        "openenv.core": (
+            *("HTTPEnvServer", "create_fastapi_app", "ServerMode", "ConcurrencyConfig", "ServerCapacityStatus"),
+            *("SessionInfo", "GetEndpointConfig", "WebInterfaceManager", "create_web_interface_app"),
+        ),
+        "openenv.auto.sandboxed_server": ("SandboxedServer",),
+    },
+    "Messages": {"openenv.core": (), "openenv": ()},
+    "Containers and sandboxes": {
+        "openenv.hosting.runtime": (),
+        "openenv.hosting.sandbox.program": (),
+        "openenv.hosting.sandbox.limits": ("SandboxLimits",),
+        "openenv.hosting.sandbox.sandbox": ("SandboxHost", "Sandbox"),
+    },
+    "Rubrics": {"openenv.rubrics": ()},
+    "Policies": {"openenv.policies": ()},
+    "Evaluation": {"openenv.evaluation": (), "openenv.evaluation.plots": ("plot_summaries",)},
+    "Training": {
         "openenv.rl.setup": (),
         "openenv.rl.config_file": ("load_config", "config_from_mapping"),
         "openenv.rl.loop": (),
@@ -32,18 +59,11 @@ PARTS: dict[str, dict[str, tuple[str, ...]]] = {
         "openenv.rl.algorithm.replay_buffer": (),
         "openenv.rl.algorithm.trajectory": (),
     },
-    "openenv.hosting": {
-        "openenv.hosting.runtime": (),
-        "openenv.hosting.serving.settings": ("option",),
-        "openenv.hosting.sandbox.program": (),
-        "openenv.hosting.sandbox.limits": ("SandboxLimits",),
-        "openenv.hosting.sandbox.sandbox": ("SandboxHost", "Sandbox"),
-    },
-    "openenv.agents": {
+    "Agents": {
         "openenv.agents.endpoint.server": ("Endpoint",),
         "openenv.agents.endpoint.upstream": ("UpstreamModel",),
     },
-    "openenv.integrations": {
+    "Integrations": {
         "openenv.integrations.trl": (),
         "openenv.integrations.gymnasium": ("make",),
         "openenv.integrations.data": (),
@@ -51,24 +71,28 @@ PARTS: dict[str, dict[str, tuple[str, ...]]] = {
         "openenv.integrations.opentelemetry": (),
     },
 }
-"""The modules of each page, and their names; none: all that the module publishes."""
+"""The pages: their modules, and names of each; none: all that the module publishes and no earlier page has."""
 
 
 def pages() -> dict[str, str]:
-    """The page of each part by its path."""
+    """The pages by their paths, in their order."""
     seen: set[str] = set()
-    return {f"reference/api/{part}.md": _page(part, modules, seen) for part, modules in PARTS.items()}
+    return {
+        f"reference/api/{title.lower().replace(' ', '-')}.md": _page(title, modules, seen)
+        for title, modules in PARTS.items()
+    }
 
 
-def _page(part: str, modules: dict[str, tuple[str, ...]], seen: set[str]) -> str:
+def _page(title: str, modules: dict[str, tuple[str, ...]], seen: set[str]) -> str:
     """seen: paths of definitions that an earlier page has, to which this one adds its own."""
-    blocks = [f"# {code(part)}", doc_of(found(part)).markdown()]
+    blocks = [f"# {title}"]
     for module, names in modules.items():
-        for name in names or _published(module):
-            member = found(f"{module}.{name}")
-            if member.path not in seen and member.path.startswith("openenv."):
-                seen.add(member.path)
-                blocks.append(_entry(member, name, module))
+        members = {name: found(f"{module}.{name}") for name in names or _published(module)}
+        new = {
+            name: each for name, each in members.items() if each.path not in seen and each.path.startswith("openenv.")
+        }
+        seen |= {each.path for each in new.values()}
+        blocks += [_entry(member, name, module) for name, member in new.items()]
     return "\n\n".join(block.strip() for block in blocks if block.strip()) + "\n"
 
 
@@ -86,7 +110,7 @@ def _published(module: str) -> list[str]:
 
 def _entry(member: griffe.Object, name: str, module: str) -> str:
     """A class with its attributes and methods, a function, or a constant."""
-    head = f"## {code(name)}\n\n```python\nfrom {module} import {name}\n```"
+    head = f"## {code(name)}\n\n`from {module} import {name}`"
     match member:
         case griffe.Class():
             return f"{head}\n\n{_class(member, name)}"
