@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from playwright.sync_api import Page, Request, expect
+from playwright.sync_api import Browser, Page, Request, expect
 
 import openenv
 import openenv.core
@@ -72,8 +72,16 @@ def test_pages_of_each_kind_load_on_a_wide_screen(address: str, page: Page, else
     assert elsewhere == []
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
-@pytest.mark.parametrize("path", KINDS.values(), ids=KINDS.keys())
+@pytest.mark.parametrize(
+    ("path", "size"),
+    [
+        *(pytest.param(path, WIDE, id=f"{kind}, wide") for kind, path in KINDS.items()),
+        *(
+            pytest.param(KINDS[kind], NARROW, id=f"{kind}, narrow")
+            for kind in ("an environment", "classes", "commands")
+        ),
+    ],
+)
 def test_a_page_has_no_serious_fault_for_screen_readers(
     address: str, page: Page, path: str, size: dict[str, int]
 ) -> None:
@@ -107,6 +115,19 @@ def test_the_search_finds_a_word_of_a_page(
 
     expect(page.get_by_role("heading", name="Sessions: never lose an episode")).to_be_visible()
     assert elsewhere == []
+
+
+def test_the_search_finds_a_word_where_pages_are_opened_as_files(site: Path, browser: Browser) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(f"file://{site}/reference/run.html")
+    page.get_by_role("textbox", name="Search").fill("SessionLost")
+    expect(page.locator(".md-search-result__link[href$='/sessions.html']")).to_be_visible()
+    context.close()
+
+    assert [url for url in requests if not url.startswith("file:")] == []
 
 
 def test_each_page_has_its_markdown_beside_it_which_llms_txt_lists(site: Path) -> None:
