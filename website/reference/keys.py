@@ -39,7 +39,8 @@ def page_of_manifest() -> str:
         [
             "# Keys of openenv.yaml",
             "An environment's folder has a manifest, `openenv.yaml`. One of your own needs `name` alone, and may have "
-            "`description`, `app`, `client` and `text` ([write](../write.md)). A bundled one declares more of itself:",
+            "`description`, `app`, `client`, `text` ([write](../write.md)) and `measured` ([certify](../certify.md)). "
+            "A bundled one declares more of itself:",
             table(_HEAD, rows),
             "## What is measured",
             "`measured` has the fields of a measured task by its name:",
