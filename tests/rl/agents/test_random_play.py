@@ -89,3 +89,16 @@ async def test_after_the_end_the_programs_own_functions_are_called_where_a_call_
     doors.is_done = True
     assert await names(OPEN, prefixed, final) == {"final_answer"}
     assert await names(OPEN) == {"open"}
+
+
+async def test_what_a_program_puts_in_the_place_of_a_reply_differs_from_replies() -> None:
+    model = RandomModel(Doors(), 0)  # type: ignore[arg-type]
+    messages: list[Message] = [QUESTION]
+    for place in range(3):
+        reply = (await model.answer(asked(*messages))).replies[0]
+        own = {"role": "assistant", "content": f"Calling tools: {reply.content}"}
+        messages += [own if place else message_of(reply), {"role": "user", "content": f"closed {place}"}]
+
+    (first, second) = model.conversations()
+    assert [role for role, _ in first] == ["user", "assistant", "user", "assistant"]
+    assert [role for role, _ in second] == ["user", "assistant", "user", "program", "user", "assistant"]

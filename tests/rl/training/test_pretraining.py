@@ -4,13 +4,20 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
+import torch
 
 from openenv.policies import ChatMessage, PromptBuilder
 from openenv.rl.config import PretrainConfig
 from openenv.rl.models.chat import Chat, TokenIds, word_tokenizer
 from openenv.rl.models.language_model import tiny_model
 from openenv.rl.training.pretraining import pretrain
-from openenv.rl.training.transcripts import fitting, transcript_ids, transcript_words
+from openenv.rl.training.transcripts import (
+    OF_PROGRAM,
+    fitting,
+    places_of_program,
+    transcript_ids,
+    transcript_words,
+)
 from tests.rl.echo_game import (
     WORDS,
     EchoText,
@@ -66,6 +73,29 @@ def test_a_transcript_is_the_chat_template_and_then_the_outcome() -> None:
     expected = "<|user|> word red <|end|> <|assistant|> blue <|end|>"
     expected += " <|user|> word green <|end|> <|assistant|> green <|end|> lost"
     assert chat.tokenizer.decode(list(ids)) == expected
+
+
+@pytest.mark.parametrize("role", [OF_PROGRAM, "assistant"])
+def test_what_a_program_puts_in_the_place_of_a_reply_is_shown_and_not_learned(role: str) -> None:
+    chat, config = echo_chat(), echo_config()
+    messages = (("user", "word red"), (role, "blue"), ("user", "word green"), ("assistant", "green"))
+    as_reply = tuple(("assistant" if each == role else each, content) for each, content in messages)
+    model = tiny_model(config.model, chat.tokenizer, max_length=64, seed=0)
+
+    places = places_of_program(chat, (messages, "lost"))
+    pretrain(
+        model, chat, Counter({(messages, "lost"): 1}), PretrainConfig(steps=60, batch_size=8), precision="float32",
+        seed=0, **LIMITS,
+    )  # fmt: skip
+
+    ids = transcript_ids(chat, (messages, "lost"))
+    assert ids == transcript_ids(chat, (as_reply, "lost"))
+    shown = chat.tokenizer.decode([ids[place] for place in sorted(places)])
+    assert shown == ("blue <|end|>" if role == OF_PROGRAM else "")
+    prompt = torch.tensor([chat.prompt([{"role": "user", "content": "word red"}])])
+    with torch.no_grad():
+        likely = model(prompt).logits[0, -1].argmax()
+    assert chat.tokenizer.decode([int(likely)]) == ("green" if role == OF_PROGRAM else "blue")
 
 
 async def test_reading_teaches_the_form_of_a_reply() -> None:

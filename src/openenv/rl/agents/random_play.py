@@ -19,6 +19,7 @@ from openenv.rl.algorithm.trajectory import Trajectory
 from openenv.rl.config import Config, ConfigError
 from openenv.rl.training.outcome_labels import outcome_labels
 from openenv.rl.training.teacher_play import FIRST_SEED, MAX_FAILURES, CollectedPlay
+from openenv.rl.training.transcripts import OF_PROGRAM
 from openenv.rl.training.transcripts import Message as ShownMessage
 from openenv.schema.samples import SchemaSampler, words_of
 from openenv.text.action_forms import call_text
@@ -43,10 +44,18 @@ class RandomModel:
         self._seed = seed
         self._asked = Counter[tuple[ShownMessage, ...]]()
         self._conversations: dict[tuple[ShownMessage, ...], None] = {}
+        self._replied = set[tuple[ShownMessage, ...]]()
+        """Each conversation up to a reply."""
 
     def conversations(self) -> list[tuple[ShownMessage, ...]]:
-        """What was shown and replied, each conversation that grew once."""
-        return list(self._conversations)
+        """What was shown and replied, each conversation that grew once. A program may show other replies than these."""
+        return [
+            tuple(
+                (OF_PROGRAM, content) if role == "assistant" and whole[:place] not in self._replied else (role, content)
+                for place, (role, content) in enumerate(whole, start=1)
+            )
+            for whole in self._conversations
+        ]
 
     def stop(self) -> None:
         """It holds nothing that would go on."""
@@ -67,7 +76,9 @@ class RandomModel:
         text, reply = self._drawn(request, rng)
         for length in range(len(shown), 0, -1):
             self._conversations.pop(shown[:length], None)  # this conversation has all of it
-        self._conversations[(*shown, ("assistant", text))] = None
+        whole = (*shown, ("assistant", text))
+        self._conversations[whole] = None
+        self._replied.add(whole)
         return reply
 
     def _drawn(self, request: ModelRequest, rng: Random) -> tuple[str, ModelReply]:

@@ -5,7 +5,7 @@ contains no good play: every action was drawn uniformly from the legal ones.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from transformers import PreTrainedModel
 
@@ -17,6 +17,7 @@ from openenv.rl.training.transcripts import (
     chat_messages,
     fitting,
     hindsight_ids,
+    places_of_program,
     replies_per_transcript,
     transcript_ids,
 )
@@ -56,11 +57,17 @@ def pretrain(
 
 
 def _examples(model: PreTrainedModel, chat: Chat, transcripts: Counter[Transcript]) -> Iterator[Example]:
-    """Each transcript with its outcome last, and with its outcome first. The tokens of images are not predicted."""
+    """Each transcript with its outcome last, and with its outcome first.
+
+    The tokens of images are not predicted, nor what a program has put in the place of replies: the model would write
+    that as its own.
+    """
     image_id = getattr(model.config, "image_token_id", None)
-    for make_ids in (transcript_ids, hindsight_ids):
-        for transcript, count in transcripts.items():
-            ids, images = make_ids(chat, transcript), chat.images(chat_messages(transcript[0]))
-            places = range(1, len(ids))
-            predicted = [place for place in places if ids[place] != image_id] if images else places
-            yield Example(ids, predicted, count, images)
+    for transcript, count in transcripts.items():
+        images, left_out = chat.images(chat_messages(transcript[0])), places_of_program(chat, transcript)
+        first = len(chat.encode(transcript[1]))
+        for ids, shift in ((transcript_ids(chat, transcript), 0), (hindsight_ids(chat, transcript), first)):
+            places: Sequence[int] = range(1, len(ids))
+            if images or left_out:
+                places = [place for place in places if ids[place] != image_id and place - shift not in left_out]
+            yield Example(ids, places, count, images)

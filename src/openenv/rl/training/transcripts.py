@@ -9,7 +9,9 @@ from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.text.content import text_of, thawed
 
 Message = tuple[str, Hashable]
-"""Role and content, which `thawed` makes that of a chat message."""
+"""Role and content, which `thawed` makes that of a chat message. The replies are the assistant's."""
+OF_PROGRAM = "program"
+"""The role of an assistant's message that a program has put in the place of a reply: it is shown, and not learned."""
 Transcript = tuple[tuple[Message, ...], str]
 """A prompt with its reply, and the outcome of the episode."""
 
@@ -22,7 +24,9 @@ def transcript_words(transcripts: Counter[Transcript]) -> list[str]:
 
 def chat_messages(messages: Iterable[Message]) -> list[ChatMessage]:
     """Messages of a transcript as those of a chat."""
-    return [{"role": role, "content": thawed(content)} for role, content in messages]
+    return [
+        {"role": "assistant" if role == OF_PROGRAM else role, "content": thawed(content)} for role, content in messages
+    ]
 
 
 def have_images(transcripts: Counter[Transcript]) -> bool:
@@ -45,6 +49,17 @@ def hindsight_ids(chat: Chat, transcript: Transcript) -> TokenIds:
     whole = transcript_ids(chat, transcript)
     outcome = chat.encode(transcript[1])
     return outcome + whole[: len(whole) - len(outcome)]
+
+
+def places_of_program(chat: Chat, transcript: Transcript) -> set[int]:
+    """The places, among the ids of a transcript, of what the program has put in the place of replies."""
+    messages, _ = transcript
+    found = set[int]()
+    for number, (role, content) in enumerate(messages):
+        if role == OF_PROGRAM:
+            start = len(transcript_ids(chat, ((*messages[:number], ("assistant", "")), ""))) - 1
+            found.update(range(start, start + len(chat.encode(text_of(thawed(content)))) + 1))
+    return found
 
 
 def fitting(chat: Chat, transcripts: Counter[Transcript], max_length: int) -> Counter[Transcript]:
