@@ -153,3 +153,10 @@ class SellsLessThanNothing(Environment[Order, Account, State]):
     @property
     def state(self) -> State:
         return State()
+
+
+class EndsAtOnce(Walks):
+    """Every other episode ends with its reset, as a game that the others may end before a seat has acted."""
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> Place:
+        return super().reset(seed).model_copy(update={"done": not (seed or 0) % 2})

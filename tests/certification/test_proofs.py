@@ -50,6 +50,7 @@ KNOWN: dict[str, KnownPlay] = {
     "Asks": KnownPlay(play=answers, best_return=1.0),
     "AlwaysTheSame": KnownPlay(play=answers_owl, best_return=1.0),
     "Walks": KnownPlay(play=goes_there, best_return=1.0),
+    "EndsAtOnce": KnownPlay(play=goes_there),
     "PaysAgain": KnownPlay(play=goes_there, best_return=1.0),
     "NeverArrives": KnownPlay(play=goes_there, best_return=1.0),
     "SellsLessThanNothing": KnownPlay(play=sells_all, best_return=1.0),
@@ -129,7 +130,7 @@ def test_a_loop_that_pays_is_found_without_a_good_player(certified: Callable[[st
 ALL = ["good play", "no answer", "copied prompt", "repeated answer", "hidden answer", "search for reward", "signal"]
 
 
-@pytest.mark.parametrize("environment", ["Asks", "Walks"])
+@pytest.mark.parametrize("environment", ["Asks", "Walks", "EndsAtOnce"])
 @pytest.mark.parametrize("name", ALL)
 def test_none_is_found_where_there_is_none(certified: Callable[[str], Certified], environment: str, name: str) -> None:
     result = certified(environment).proof(name).result

@@ -22,7 +22,8 @@ _MOST_ACTIONS = 24
 _MOST_PLACES = 60
 _LONGEST = 200
 """Characters of a value that is taken for an answer."""
-_NO_ANSWERS = ("I do not know.", "yes", "0")
+_SAME_ANSWERS = ("yes", "no", "0", "1")
+"""Replies that may be actions, and are given every time then."""
 _NEVER_ANSWERS = frozenset({"done", "reward", "seed", "success_return", *LEGAL_FIELDS, *NAME_FIELDS})
 
 
@@ -80,6 +81,8 @@ def _judged(score: Score, random: Score, best: float | None) -> CheckResult:
     if best is None:
         if score.is_above(random):
             return passed(seen)
+        if score.summary.mean_return > random.summary.mean_return:
+            return warned(f"good play is hardly better than random play: {seen}", "give more --minutes")
         return failed(f"good play is no better than random play: {seen}", "look at the rules, or at the player")
     seen += f"; the best return is {best:g}"
     low, high = score.summary.return_interval
@@ -96,7 +99,7 @@ def _judged(score: Score, random: Score, best: float | None) -> CheckResult:
 
 def no_answer(subject: Subject, without: Sequence[Score]) -> Proof:
     """Replies that are no answer earn no more than play that knows nothing. without: the scores of that."""
-    policies: list[Policy] = [_constant(subject, reply) for reply in _NO_ANSWERS]
+    policies: list[Policy] = [_constant(subject, "I do not know.")]
     empty = EmptyTexts(subject)
     if empty.texts:
         policies.append(empty)
@@ -201,12 +204,13 @@ def _actions(subject: Subject) -> list[Any]:
     """Actions for the first observations of some episodes: of good play, and all that are counted, else drawn ones."""
     text, good, found = subject.served.text, subject.known.player(), dict[str, Any]()
     with subject.served.client() as client:
-        for seed in range(_MOST_ACTIONS):
-            observation = client.reset(seed=subject.seed + seed, **subject.reset).observation
+        for seed, observation in subject.beginnings(client, _MOST_ACTIONS):
             tried = [] if good is None else [good.select_action(observation)]
             counted = text.replies(observation).values()
             for action in (*tried, *(counted or [subject.random_policy(seed).select_action(observation)])):
                 found.setdefault(repr(action), action)
+        named = (text.parse(reply, observation) for reply in _SAME_ANSWERS)
+        found.update({repr(action): action for action in named if action is not None})
     return list(found.values())
 
 
@@ -214,7 +218,7 @@ def hidden_answer(subject: Subject, random: Score, good: Score | None) -> Proof:
     """No value of an observation that the model is not shown wins as the reply."""
     text = subject.served.text
     with subject.served.client() as client:
-        first = client.reset(seed=subject.seed, **subject.reset).observation
+        _, first = next(subject.beginnings(client, 1))
     places = [place for place, value in _values(first) if not _is_shown(text, first, value)]
     places = places[: subject.most_policies(_MOST_PLACES)]
     if not places:

@@ -171,7 +171,7 @@ class _Search:
 
     def _actions(self) -> list[Any]:
         """Actions of random play, each also with extreme numbers; none where observations count them."""
-        observation = self._client.reset(seed=self._subject.seed, **self._subject.reset).observation
+        _, observation = next(self._subject.beginnings(self._client, 1))
         if self._subject.served.text.replies(observation):
             return []
         schema = message_schema(self._client._message_classes[0])

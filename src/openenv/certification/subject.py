@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -10,6 +10,7 @@ from typing import Any
 
 from openenv.auto.environment import NamedEnvironment, ServedEnvironment, load_named
 from openenv.auto.resolver import resolve
+from openenv.core.errors import OpenEnvError
 from openenv.core.utils import run_async_safely
 from openenv.envs.catalog import load, read_manifest
 from openenv.envs.measured import MeasuredTask
@@ -26,6 +27,7 @@ Figures = Mapping[str, Any]
 """JSON values by name."""
 _MOST_STEPS = 200
 _SESSIONS = 8
+_MOST_ENDED = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +120,22 @@ class Subject:
     def max_steps(self) -> int:
         """Steps after which an episode is stopped."""
         return self.known.max_steps or _MOST_STEPS
+
+    def beginnings(self, client: Any, most: int) -> Iterator[tuple[int, Any]]:
+        """The first observations of as many episodes with their seeds. Those that end at their reset are left out.
+
+        Raises OpenEnvError if a hundred in a row do.
+        """
+        found = 0
+        for seed in range(self.seed, self.seed + most + _MOST_ENDED):
+            result = client.reset(seed=seed, **self.reset)
+            if not result.done:
+                found += 1
+                yield seed, result.observation
+            if found == most:
+                return
+        if not found:
+            raise OpenEnvError(f"{_MOST_ENDED} episodes end at their reset: there is nothing to act on")
 
     def random_policy(self, seed: int = 0) -> RandomPolicy:
         """Random play. Equal seeds give equal choices."""
