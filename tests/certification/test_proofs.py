@@ -104,8 +104,8 @@ def certified() -> Iterator[Callable[[str], Certified]]:
         ("AlwaysTheSame", "repeated answer", "fail", "{'text': 'owl'} every time: 100% won"),
         ("ShowsTheAnswer", "hidden answer", "fail", "observation.metadata.checks[0].expected"),
         ("NeverArrives", "good play", "fail", "does not reach the best return"),
-        ("PaysAgain", "search for reward", "fail", "the most of good play is +1."),
-        ("SellsLessThanNothing", "search for reward", "fail", "the most of good play is +1."),
+        ("PaysAgain", "search for reward", "fail", "the most of good play is +1"),
+        ("SellsLessThanNothing", "search for reward", "fail", "the most of good play is +1"),
         ("PaysNothing", "signal", "warn", "0% of 32 starts"),
     ],
 )
@@ -116,6 +116,12 @@ def test_a_fault_that_pays_is_found(
 
     assert (result.status, result.remedy != "") == (status, True), result.seen
     assert seen in result.seen
+
+
+def test_the_actions_of_an_episode_that_pays_too_much_are_shown(certified: Callable[[str], Certified]) -> None:
+    seen = certified("SellsLessThanNothing").proof("search for reward").result.seen
+
+    assert "steps; the most of good play is +1: {'amount': -1000000}" in seen, seen
 
 
 def test_a_loop_that_pays_is_found_without_a_good_player(certified: Callable[[str], Certified]) -> None:
@@ -154,7 +160,7 @@ def test_a_policy_without_an_answer_is_above_none(certified: Callable[[str], Cer
     (nothing,) = known.subject.scores([RepliesWith("nothing", known.subject.served.text, lambda _: None)], 20)
 
     assert not nothing.is_above(known.random)
-    assert not nothing.reaches(-1.0)
+    assert not nothing.reaches(-1.0, known.random)
     assert nothing.figures["mean_return"] is None
 
 

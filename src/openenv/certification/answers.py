@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from openenv.certification.subject import Proof, Score, Subject
-from openenv.core.env_server.types import Action
+from openenv.certification.subject import Proof, Score, Subject, shown_action
 from openenv.evaluation.quality.target import CheckResult, failed, passed, skipped, warned
 from openenv.policies.base import Policy
 from openenv.schema.legal_actions import LEGAL_FIELDS, NAME_FIELDS
@@ -156,8 +155,7 @@ class Repeats(Policy):
     """Chooses one action, whatever it sees."""
 
     def __init__(self, action: Any) -> None:
-        shown = action.model_dump(mode="json", exclude={"metadata"}) if isinstance(action, Action) else action
-        self.name, self._action = f"{shown} every time", action
+        self.name, self._action = f"{shown_action(action)} every time", action
 
     def select_action(self, observation: Any) -> Any:
         """The action."""
@@ -179,7 +177,7 @@ def repeated_answer(subject: Subject, random: Score, good: Score | None) -> tupl
     seen = f"the best of {len(policies)} actions, {policies[top].name}: {score}; random play {random}"
     best = _best_return(subject, good)
     if best is not None:
-        wins = score.reaches(best) and not random.reaches(best)
+        wins = score.reaches(best, random)
     else:
         wins = score.summary.declares_success and score.summary.win_interval[0] > 0.9 and score.is_above(random)
     if wins:
@@ -228,7 +226,7 @@ def hidden_answer(subject: Subject, random: Score, good: Score | None) -> Proof:
     best = _best_return(subject, good)
     for policy, score in zip(policies, scores, strict=True):
         wins = score.summary.declares_success and score.summary.win_interval[0] > 0.8
-        if score.is_above(random) and (wins or (best is not None and score.reaches(best))):
+        if score.is_above(random) and (wins or (best is not None and score.reaches(best, random))):
             seen = f"the value of {policy.name}, which no prompt shows, as the reply: {score}; random play {random}"
             remedy = "leave the answer out of observations: agents and tools read them whole"
             return Proof(name="hidden answer", result=failed(seen, remedy), figures={policy.name: score.figures})

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from openenv.certification.subject import Proof, Score, Subject
+from openenv.certification.subject import Proof, Score, Subject, shown_action
 from openenv.core.errors import OpenEnvError, RequestRefused
 from openenv.evaluation.quality.target import CheckResult, failed, passed, warned
 from openenv.schema.message_schema import message_schema
@@ -28,6 +28,8 @@ _CYCLES = 3
 _TOLERANCE = 1e-6
 _RETURNS_OFTEN = 3
 """Times that an observation comes back, each with more reward, before that counts as a loop."""
+_SHOWN = 24
+"""Actions that a person is shown."""
 _EXTREMES = (-1, 10**6, -(10**6))
 
 
@@ -42,6 +44,12 @@ class _Found:
     steps: int
     has_loop: bool
     """Whether an observation came back often, with more reward each time."""
+    actions: tuple[str, ...]
+    """The first ones."""
+
+    def __str__(self) -> str:
+        more = "" if self.steps <= len(self.actions) else ", ..."
+        return f"{', '.join(self.actions)}{more} (seed {self.seed})"
 
 
 def search_rewards(subject: Subject, random: Score, good: Score | None, seconds: float) -> Proof:
@@ -67,14 +75,14 @@ def _judged(
         ceiling = max(good.highest, -math.inf if best_return is None else best_return)
         seen += f"; the most of good play is {ceiling:+.3g}"
         if best.total > ceiling + _TOLERANCE * max(1.0, abs(ceiling)):
-            seen += f". {search.named(best)} (seed {best.seed})"
+            seen += f": {best}"
             remedy = "look at this episode: does it do what the reward is for? Pay once, and only for the goal"
             is_far_above = best.total > ceiling + max(abs(ceiling), _TOLERANCE)
             return failed(seen, remedy) if is_far_above else warned(seen, remedy)
     else:
         seen += f"; random play {random}"
     if loop is not None:
-        seen += f". An observation comes back again and again, each time with more reward: {search.named(loop)}"
+        seen += f". An observation comes back again and again, each time with more reward: {loop}"
         return warned(seen, "pay for the same thing once, or show in the observation what has changed")
     return passed(seen)
 
@@ -106,14 +114,6 @@ class _Search:
         assert best is not None
         return best, loop
 
-    def named(self, found: _Found) -> str:
-        """The first actions of an episode, for a person."""
-        first = self._pool[found.genes[0] % len(self._pool)] if self._pool else None
-        shown = " ".join(map(str, found.genes[: min(found.steps, 24)]))
-        return f"actions number {shown}{' ...' if found.steps > 24 else ''}" + (
-            "" if first is None else f", of which number {found.genes[0]} is {_short(first)}"
-        )
-
     def _repetitions(self) -> Sequence[tuple[int, ...]]:
         """Each action over and over, then each short cycle, and random play."""
         length, number = self._subject.max_steps, min(len(self._pool) or _POOL, 8)
@@ -142,17 +142,20 @@ class _Search:
         self.num_episodes += 1
         result = self._client.reset(seed=seed, **self._subject.reset)
         total, steps, came_back = 0.0, 0, 0
-        seen: dict[bytes, float] = {}
+        seen, actions = dict[bytes, float](), list[str]()
         for gene in genes:
             if result.done:
                 break
+            action = self._action(result.observation, gene)
             try:
-                result = self._client.step(self._action(result.observation, gene))
+                result = self._client.step(action)
             except RequestRefused:
                 continue  # the next action may be legal
             except OpenEnvError:
                 break
             steps += 1
+            if len(actions) < _SHOWN:
+                actions.append(shown_action(action))
             total += float(result.reward or 0.0)
             key = _key(result.observation)
             if key in seen and total > seen[key] + _TOLERANCE:
@@ -160,7 +163,7 @@ class _Search:
             if key not in seen or total > seen[key]:
                 seen[key] = total
         has_loop = came_back >= _RETURNS_OFTEN and len(seen) < steps and not _is_alone(seen)
-        return _Found(genes, seed, total, steps, has_loop)
+        return _Found(genes, seed, total, steps, has_loop, tuple(actions))
 
     def _action(self, observation: Any, gene: int) -> Any:
         choices = list(self._subject.served.text.replies(observation).values())
@@ -208,8 +211,3 @@ def _key(observation: Any) -> bytes:
 def _is_alone(seen: Mapping[bytes, float]) -> bool:
     """Whether all observations of an episode are equal: then they do not show what has changed."""
     return len(seen) == 1
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

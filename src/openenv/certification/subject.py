@@ -10,6 +10,7 @@ from typing import Any
 
 from openenv.auto.environment import NamedEnvironment, ServedEnvironment, load_named
 from openenv.auto.resolver import resolve
+from openenv.core.env_server.types import Action
 from openenv.core.errors import OpenEnvError
 from openenv.core.utils import run_async_safely
 from openenv.envs.catalog import load, read_manifest
@@ -27,6 +28,9 @@ Figures = Mapping[str, Any]
 """JSON values by name."""
 _MOST_STEPS = 200
 _SESSIONS = 8
+_ROUNDING = 1e-6
+_LONGEST_ACTION = 80
+_MISSING = 0.05
 _MOST_ENDED = 100
 
 
@@ -90,11 +94,15 @@ class Score:
             return self.summary.win_interval[0] > other.summary.win_interval[1]
         return self.summary.return_interval[0] > other.summary.return_interval[1]
 
-    def reaches(self, best: float) -> bool:
-        """Whether its mean return may be the best one: within its 95 % interval, or equal up to rounding."""
-        if not math.isfinite(self.summary.mean_return):
+    def reaches(self, best: float, random: "Score") -> bool:
+        """Whether its mean return is that of best play, which random play does not have.
+
+        The best return has to be in its 95 % interval, and the mean has to be 19 twentieths of the way to it.
+        """
+        mean, start = self.summary.mean_return, random.summary.mean_return
+        if not (math.isfinite(mean) and math.isfinite(start)) or random.summary.return_interval[1] >= best:
             return False
-        return self.summary.return_interval[1] >= best - 1e-6 * max(1.0, abs(best))
+        return self.summary.return_interval[1] >= best - _ROUNDING and mean >= best - _MISSING * (best - start)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,6 +197,13 @@ class _Returns(EpisodeObserver):
     def on_end(self, episode: int, result: EpisodeResult) -> None:
         if result.total_reward is not None and result.outcome not in ("unparseable", "invalid"):
             self._returns.append(result.total_reward)
+
+
+def shown_action(action: Any) -> str:
+    """An action in a line, for a person: its number, or the fields that are set."""
+    is_number = not isinstance(action, Action)
+    text = str(action if is_number else action.model_dump(mode="json", exclude={"metadata"}, exclude_none=True))
+    return text if len(text) <= _LONGEST_ACTION else f"{text[: _LONGEST_ACTION - 3]}..."
 
 
 def known_play(named: NamedEnvironment, reset: Mapping[str, Any]) -> KnownPlay:
