@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from openenv.core.env_server.types import Action, Observation, State
+from openenv.text.fields import LIMITS
 from website.source import doc_of, found
 from website.tables import code, table
 
@@ -18,16 +19,10 @@ _OF_ALL = {
 }
 _MOST_WORDS = 12
 _LIMITS = {
-    "minimum": "at least {}",
-    "maximum": "at most {}",
-    "exclusiveMinimum": "above {}",
-    "exclusiveMaximum": "below {}",
-    "multipleOf": "a multiple of {}",
-    "minLength": "at least {} characters",
-    "maxLength": "at most {} characters",
+    **LIMITS,
+    "pattern": "matches `{}`",
     "minItems": "at least {} items",
     "maxItems": "at most {} items",
-    "pattern": "matches `{}`",
     "shape": "shape {}",
     "low": "from {}",
     "high": "to {}",
@@ -43,16 +38,7 @@ def message_section(kind: str, message: type[BaseModel]) -> str:
     base = next(each for each in _BASES if each.__name__ == kind)
     own = {name: part for name, part in schema["properties"].items() if name not in base.model_fields}
     required = schema.get("required", ())
-    rows = [
-        (
-            code(name),
-            _type(part, schema),
-            _limits(part, schema),
-            _default(part, name in required),
-            _meaning(message, name, part),
-        )
-        for name, part in own.items()
-    ]
+    rows = [_row(name, part, schema, name in required, _meaning(message, name, part)) for name, part in own.items()]
     text = doc_of(found(f"{message.__module__}.{message.__name__}")).markdown()
     head = ("Field", "Type", "Limits", "Default", "Meaning")
     parts = [f"### {kind}: {code(message.__name__)}", text, table(head, rows), _OF_ALL[kind]]
@@ -60,17 +46,18 @@ def message_section(kind: str, message: type[BaseModel]) -> str:
     return "\n\n".join(part.strip() for part in parts if part.strip())
 
 
+def _row(
+    name: str, part: Mapping[str, Any], root: Mapping[str, Any], is_required: bool, meaning: str
+) -> tuple[str, ...]:
+    """The row of a field."""
+    return code(name), _type(part, root), _limits(part, root), _default(part, is_required), meaning
+
+
 def _inner(name: str, schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
     """An object inside a message."""
     required = schema.get("required", ())
     rows = [
-        (
-            code(field),
-            _type(part, root),
-            _limits(part, root),
-            _default(part, field in required),
-            part.get("description", ""),
-        )
+        _row(field, part, root, field in required, part.get("description", ""))
         for field, part in schema["properties"].items()
     ]
     text = " ".join(schema.get("description", "").split())

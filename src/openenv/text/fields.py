@@ -9,7 +9,7 @@ from openenv.schema.samples import resolved
 _DEEPEST = 3
 """Schemas may contain themselves. Deeper parts are named by their type alone."""
 
-_LIMITS = {
+LIMITS = {
     "minimum": "at least {}",
     "maximum": "at most {}",
     "exclusiveMinimum": "above {}",
@@ -20,6 +20,7 @@ _LIMITS = {
     "pattern": "matching {}",
     NOW: "in the {}",
 }
+"""Keywords of JSON Schema in words."""
 
 
 def fields_text(schema: Mapping[str, Any]) -> str:
@@ -37,7 +38,7 @@ def fields_text(schema: Mapping[str, Any]) -> str:
 
 def limits(schema: Mapping[str, Any]) -> str:
     """The limits of a number or a text, such as `, at least 0, at most 9`; empty if there are none."""
-    return "".join(f", {text.format(schema[key])}" for key, text in _LIMITS.items() if key in schema)
+    return "".join(f", {text.format(schema[key])}" for key, text in LIMITS.items() if key in schema)
 
 
 def _kind(root: Mapping[str, Any], part: Any, depth: int) -> str:
