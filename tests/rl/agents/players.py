@@ -31,6 +31,13 @@ async def one_turn(task: AgentTask) -> None:
             seen = await called(session, "reply", {"reply": answer.choices[0].message.content})
 
 
+async def asks_on(task: AgentTask) -> None:
+    """Plays as above, and then asks the model once more."""
+    await one_turn(task)
+    async with openai.AsyncOpenAI(base_url=task.base_url, api_key=task.api_key) as client:
+        await client.chat.completions.create(model="any", messages=[{"role": "user", "content": task.observation}])
+
+
 async def works(task: AgentTask) -> None:
     """Asks the model once, and then does the task of examples/harbor/sum-column by its functions."""
     async with (

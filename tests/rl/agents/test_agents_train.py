@@ -164,6 +164,19 @@ async def test_no_program_has_a_reward_that_its_environment_did_not_give(
         assert trajectory.game_return is None or trajectory.game_return == 0
 
 
+async def test_what_a_program_asks_after_the_end_is_not_trained(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "openenv.rl.agents.episodes")
+
+    group = await played(config_of(tmp_path, {"function": f"{PLAYERS}:asks_on", "random_episodes": 1}))
+
+    assert all(one.valid for one in group.trajectories)
+    trained = [len(segment.replies) for one in group.trajectories for segment in one.segments]
+    assert sum(trained) == sum(len(one.turns) for one in group.trajectories)
+    assert "tokens not trained: after the end" in caplog.text
+
+
 async def test_a_program_that_only_fails_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
     config = config_of(tmp_path, {"command": ["sh", "-c", "echo so it goes; exit 3"]})
     seen = []
