@@ -160,3 +160,10 @@ class EndsAtOnce(Walks):
 
     def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> Place:
         return super().reset(seed).model_copy(update={"done": not (seed or 0) % 2})
+
+
+class NeverBegins(Walks):
+    """Every episode ends with its reset."""
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> Place:
+        return super().reset(seed).model_copy(update={"done": True})

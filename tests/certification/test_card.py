@@ -109,6 +109,15 @@ def test_the_command_writes_a_card_that_verifies_until_the_source_changes(tmp_pa
     assert "the card is of sha256:" in changed.output
 
 
+def test_a_card_is_not_that_of_an_environment_whose_source_is_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "card.json").write_text(card_of(tmp_path, source=None).text(), encoding="utf-8")
+
+    result = CliRunner().invoke(app, ["certify", "http://127.0.0.1:9", "--verify", str(tmp_path / "card.json")])
+
+    assert result.exit_code == 1
+    assert "is not on this machine: give its folder" in result.output
+
+
 def test_the_exit_code_is_one_where_a_proof_fails(tmp_path: Path) -> None:
     options = ["--key", str(tmp_path / "key.pem"), "--out", str(tmp_path / "card.json"), "--minutes", "0.5"]
 

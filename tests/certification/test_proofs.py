@@ -23,6 +23,7 @@ from openenv.certification.answers import (
 from openenv.certification.difficulty import signal
 from openenv.certification.search import search_rewards
 from openenv.certification.subject import KnownPlay, Proof, Subject, known_play
+from openenv.certification.suite import certify
 from openenv.cli.main import app
 
 HACKED = Path(__file__).parent / "hacked.py"
@@ -144,6 +145,29 @@ def test_none_is_found_where_there_is_none(certified: Callable[[str], Certified]
     assert result.status == "pass", result.seen
 
 
+def test_a_good_player_that_fails_leaves_the_other_actions(certified: Callable[[str], Certified]) -> None:
+    def fails(seen: Any, rng: Random) -> None:
+        raise IndexError("no cards")
+
+    known = certified("Walks")
+    subject = replace(known.subject, known=KnownPlay(play=fails))
+
+    proof, _ = repeated_answer(subject, known.random, None)
+
+    assert (proof.result.status, proof.figures["actions"]) == ("pass", 2)
+
+
+def test_what_was_proved_is_kept_where_the_next_proof_cannot_be_made() -> None:
+    seen: list[str] = []
+
+    card = certify(f"{HACKED}:NeverBegins", minutes=0.5, trains=False, on_proof=lambda proof: seen.append(proof.name))
+
+    assert not card.ok
+    assert card.proofs[0]["status"] == "pass"
+    assert card.proofs[-1]["status"] == "fail"
+    assert seen == [one["name"] for one in card.proofs]
+
+
 def test_figures_are_those_of_the_sentences(certified: Callable[[str], Certified]) -> None:
     figures = certified("Walks").proof("good play").figures
 
@@ -188,6 +212,11 @@ def test_the_manifest_of_a_folder_declares_good_play(tmp_path: Path, monkeypatch
     assert known.play is not None
     assert known.play(None, Random(0)) == {"number": 5}
     assert known_play(named_environment("./my_env"), {"size": 4}) == KnownPlay(reset={"size": 4})
+    with (tmp_path / "my_env/openenv.yaml").open("a") as manifest:
+        manifest.write("  worst: {hueristic: solver.py:play}\n")
+    with pytest.raises(ValueError, match=r"openenv\.yaml: measured: .*hueristic"):
+        known_play(named_environment("./my_env"), {})
+    (tmp_path / "my_env/openenv.yaml").write_text(f"name: my_env\n{measured}")
     (tmp_path / "my_env/solver.py").unlink()
     with pytest.raises(LookupError, match=r"there is no file .*solver\.py"):
         known_play(named_environment("./my_env"), {})

@@ -7,7 +7,7 @@ from typing import Any
 
 from openenv.certification.subject import Proof, Score, Subject, shown_action
 from openenv.evaluation.quality.target import CheckResult, failed, passed, skipped, warned
-from openenv.policies.base import Policy
+from openenv.policies.base import EndEpisode, Policy
 from openenv.schema.legal_actions import LEGAL_FIELDS, NAME_FIELDS
 from openenv.schema.message_schema import message_schema
 from openenv.schema.samples import resolved
@@ -131,24 +131,14 @@ def _earns_nothing(
     name: str, subject: Subject, policies: Sequence[Policy], without: Sequence[Score], remedy: str
 ) -> Proof:
     scores = subject.scores(policies, _FEW)
-    suspect = [
-        (policy, score)
-        for policy, score in zip(policies, scores, strict=True)
-        if all(score.is_above(one) for one in without)
-    ]
-    figures: dict[str, Any] = {policy.name: score.figures for policy, score in zip(policies, scores, strict=True)}
-    for policy, score in suspect:
-        return Proof(
-            name=name,
-            result=failed(f"{policy.name} as the reply: {score}; without: {', '.join(map(str, without))}", remedy),
-            figures=figures,
-        )
-    names = ", ".join(policy.name for policy in policies)
-    return Proof(
-        name=name,
-        result=passed(f"{names}: none earns more than one action every time"),
-        figures=figures,
-    )
+    result = passed(f"{', '.join(one.name for one in policies)}: none earns more than one action every time")
+    for policy, score in zip(policies, scores, strict=True):
+        if all(score.is_above(one) for one in without):
+            seen = f"{policy.name} as the reply: {score}; play that knows nothing: {', '.join(map(str, without))}"
+            result = failed(seen, remedy)
+            break
+    figures = {policy.name: score.figures for policy, score in zip(policies, scores, strict=True)}
+    return Proof(name=name, result=result, figures=figures)
 
 
 class Repeats(Policy):
@@ -203,7 +193,8 @@ def _actions(subject: Subject) -> list[Any]:
     text, good, found = subject.served.text, subject.known.player(), dict[str, Any]()
     with subject.served.client() as client:
         for seed, observation in subject.beginnings(client, _MOST_ACTIONS):
-            tried = [] if good is None else [good.select_action(observation)]
+            chosen = [] if good is None else good.select_actions([observation])
+            tried = [action for action in chosen if not isinstance(action, EndEpisode)]  # it may have failed
             counted = text.replies(observation).values()
             for action in (*tried, *(counted or [subject.random_policy(seed).select_action(observation)])):
                 found.setdefault(repr(action), action)

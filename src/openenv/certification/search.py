@@ -1,7 +1,7 @@
 """A search for reward: sequences of actions that earn more than good play does.
 
 A policy that is trained finds such sequences too. They are repetitions, extreme values, and what a hill climb over
-random play finds: the best sequence so far is changed in a few places, shortened, or a part of it is repeated.
+random play finds: the best sequence so far is changed in a few places, or a part of it is repeated.
 """
 
 import itertools
@@ -116,7 +116,7 @@ class _Search:
 
     def _repetitions(self) -> Sequence[tuple[int, ...]]:
         """Each action over and over, then each short cycle, and random play."""
-        length, number = self._subject.max_steps, min(len(self._pool) or _POOL, 8)
+        length, number = self._subject.max_steps, min(len(self._pool), 8)
         cycles = itertools.chain.from_iterable(
             itertools.product(range(number), repeat=size) for size in range(1, _CYCLES + 1)
         )
@@ -162,7 +162,8 @@ class _Search:
                 came_back += 1
             if key not in seen or total > seen[key]:
                 seen[key] = total
-        has_loop = came_back >= _RETURNS_OFTEN and len(seen) < steps and not _is_alone(seen)
+        # where all observations are equal, they do not show what has changed
+        has_loop = came_back >= _RETURNS_OFTEN and 1 < len(seen) < steps
         return _Found(genes, seed, total, steps, has_loop, tuple(actions))
 
     def _action(self, observation: Any, gene: int) -> Any:
@@ -173,10 +174,11 @@ class _Search:
         return choices[gene % len(choices)] if choices else self._pool[gene % len(self._pool)]
 
     def _actions(self) -> list[Any]:
-        """Actions of random play, each also with extreme numbers; none where observations count them."""
+        """Those that the first observation counts; else actions of random play, also with extreme numbers."""
         _, observation = next(self._subject.beginnings(self._client, 1))
-        if self._subject.served.text.replies(observation):
-            return []
+        counted = self._subject.served.text.replies(observation)
+        if counted:
+            return list(counted.values())
         schema = message_schema(self._client._message_classes[0])
         drawn: dict[str, Any] = {}
         for seed in range(_POOL):
@@ -206,8 +208,3 @@ def _key(observation: Any) -> bytes:
     """What an observation shows, without its reward."""
     shown = observation.model_dump(mode="json", exclude={"reward", "done", "metadata"})
     return orjson.dumps(shown, option=orjson.OPT_SORT_KEYS)
-
-
-def _is_alone(seen: Mapping[bytes, float]) -> bool:
-    """Whether all observations of an episode are equal: then they do not show what has changed."""
-    return len(seen) == 1

@@ -212,7 +212,7 @@ def known_play(named: NamedEnvironment, reset: Mapping[str, Any]) -> KnownPlay:
     Without keywords, a bundled environment has those of the first task that its manifest measures. The manifest of a
     folder names functions as FILE.py:FUNCTION, from the folder.
 
-    Raises LookupError for a function that is not there, TypeError for an unknown field of `measured`.
+    Raises LookupError for a function that is not there, ValueError for an unknown field of `measured`.
     """
     source = resolve(named.name)
     if source.kind == "folder":
@@ -235,4 +235,7 @@ def known_play(named: NamedEnvironment, reset: Mapping[str, Any]) -> KnownPlay:
 def _of_folder(folder: Path, fields: Mapping[str, Any]) -> MeasuredTask:
     name = fields.get("heuristic")
     play = None if name is None else load_named(str(folder / name), "measured.heuristic", "FUNCTION")
-    return MeasuredTask(**{**fields, "heuristic": play})
+    try:
+        return MeasuredTask(**{**fields, "heuristic": play})
+    except TypeError as error:
+        raise ValueError(f"{folder / 'openenv.yaml'}: measured: {error}") from error

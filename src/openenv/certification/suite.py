@@ -14,13 +14,16 @@ from openenv.certification.learning import learning
 from openenv.certification.rules import rules
 from openenv.certification.search import search_rewards
 from openenv.certification.subject import KnownPlay, Proof, Subject, known_play
+from openenv.core.errors import OpenEnvError
 from openenv.evaluation.quality import check_environment
+from openenv.evaluation.quality.target import failed
 
 SEEDS = 3
 """Runs of training."""
 _CHECKS_S = 60.0
 _PROOF_SHARE, _MUTANTS_SHARE, _LEARNING_SHARE = 0.025, 0.15, 0.5
 _RANDOM_EPISODES = 200
+_LOOK = "see the server's log, or give more --minutes"
 
 OnProof = Callable[[Proof], None]
 
@@ -51,17 +54,20 @@ def certify(
     Raises:
         LookupError: for a name without an environment.
         ImportError: without its extra.
-        ServerUnreachable: if its server does not start.
     """
     began, named = time.monotonic(), named_environment(name)
     known = known_play(named, reset or {})
     found, play = list[Proof](), None
-    for one in _proofs(named, known, seed, minutes, trains, on_progress):
-        if isinstance(one, str):
-            play = one
-        else:
-            found.append(one)
-            on_proof(one)
+    try:
+        for one in _proofs(named, known, seed, minutes, trains, on_progress):
+            if isinstance(one, str):
+                play = one
+            else:
+                found.append(one)
+                on_proof(one)
+    except OpenEnvError as error:  # what has been proved is kept
+        found.append(Proof(name="the end", result=failed(f"the next proof could not be made: {error}", _LOOK)))
+        on_proof(found[-1])
     return Card(
         name=name,
         version=version_of(named),

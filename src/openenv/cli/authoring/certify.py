@@ -60,11 +60,10 @@ def certify(
         _verify(target, verify)
         return
     signer = signing_key(key)
-    terminal, found = Console(stderr=True, emoji=False), list[Proof]()
+    terminal = Console(stderr=True, emoji=False)
     with terminal.status("starting") as status:
 
         def on_proof(proof: Proof) -> None:
-            found.append(proof)
             if not terminal.is_terminal:
                 terminal.print(f"{proof.name}: {proof.result.status}", highlight=False)
 
@@ -107,6 +106,9 @@ def _verify(target: str, path: Path) -> None:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(1) from error
     digest = source_digest(named_environment(target))
+    if digest is None:
+        typer.echo(f"Error: the source of {target} is not on this machine: give its folder", err=True)
+        raise typer.Exit(1)
     if digest != card.source:
         typer.echo(f"Error: {target} has the source {digest}, and the card is of {card.source}", err=True)
         raise typer.Exit(1)
