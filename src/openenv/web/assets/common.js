@@ -16,9 +16,11 @@ export function element(tag, properties = {}, ...children) {
 // The JSON of a response. Throws an Error whose message has each wrong field; `fields` has their names.
 export async function call(method, path, body, headers = {}) {
   const type = body === undefined ? {} : {"Content-Type": "application/json"};
+  const ask = () => fetch(path, {method, headers: {...type, ...headers}, body: body === undefined ? undefined : JSON.stringify(body)});
   let response;
   try {
-    response = await fetch(path, {method, headers: {...type, ...headers}, body: body === undefined ? undefined : JSON.stringify(body)});
+    // Where a network interface comes or goes, as Docker's do, Chromium fails what is under way: reading may be asked again.
+    response = await (method === "GET" ? ask().catch(ask) : ask());
   } catch {
     throw new Error("The server does not answer. Nothing was lost: try again when it runs.");
   }
