@@ -65,7 +65,9 @@ def test_a_tiny_model_learns_to_name_a_light_where_that_is_rewarded(
         proof = learning(subject, 1.0, 2, shown.append)
 
     assert proof.result.status == status, proof.result.seen
-    assert [one["has_risen"] for one in proof.figures.get("seeds", [])] == risen
+    seeds = proof.figures.get("seeds", [])
+    assert [one["has_risen"] for one in seeds] == risen
+    assert [len(one["curve"]) for one in seeds] == [15] * len(risen)
     assert ("all 512 returns of random play are 0" in proof.result.seen) == (worth == 0.0)
     assert any("seed 2 of 2: train" in one for one in shown) == (worth == 1.0)
     assert not (tmp_path / "runs").exists()

@@ -10,6 +10,7 @@ import yaml
 
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.envs.catalog import CatalogEntry, entries, load_object
+from website.envs.card import card_section
 from website.envs.messages import message_section
 from website.envs.server import ServerSource
 from website.links import Links
@@ -78,6 +79,7 @@ def _page(entry: CatalogEntry, links: Links) -> str:
         "## Tasks",
         _tasks(entry),
         _players(entry),
+        card_section(entry),
         "## The prompt",
         _prompt(entry.name),
         "## More about it",

@@ -15,13 +15,16 @@ from openenv.auto.environment import NamedEnvironment
 from openenv.auto.resolver import resolve
 from openenv.envs.catalog import load
 from openenv.formats.json_text import json_text
+from openenv.hosting.shared_files import shared_files
 from openenv.installation import bundle_version, install_line
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 FORMAT = 1
-_IGNORED = frozenset({"__pycache__", ".git", ".pytest_cache", "runs", "build", "dist"})
+CARD_FILE = "card.json"
+"""Of a card in the folder of its environment."""
+_NOT_SOURCE = ("/runs/", "/dist/", f"/{CARD_FILE}")
 
 
 class CardError(ValueError):
@@ -113,27 +116,38 @@ class Card:
 def source_digest(named: NamedEnvironment) -> str | None:
     """`sha256:` and the digest of an environment's files with their names; None where they are not on this machine.
 
-    Its tests are among them. Caches, builds and runs are not.
+    Its tests are among them. Caches, builds, runs, hidden files and files that may hold secrets are not.
     """
     source = resolve(named.name)
     if source.kind == "folder":
-        return _digest(source.folder)
+        return files_digest(source.folder)
     if source.kind == "program" and ".py:" in named.name:
-        return _digest(Path(named.name.rpartition(":")[0]))
+        return files_digest(Path(named.name.rpartition(":")[0]))
     if named.info is not None and named.info.package == "openenv-rl":
-        return _digest(load(named.info.key).folder)
+        return files_digest(load(named.info.key).folder)
     return None
 
 
-def _digest(path: Path) -> str:
-    digest, root = hashlib.sha256(), path if path.is_dir() else path.parent
-    files = [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]
-    for file in sorted(files):
-        within = file.relative_to(root)
-        if not _IGNORED.intersection(within.parts) and file.suffix != ".pyc":
-            content = file.read_bytes()
-            digest.update(f"{within.as_posix()}\0{len(content)}\0".encode() + content)
+def files_digest(path: Path) -> str:
+    """`sha256:` and the digest of `source_files` with their names; of one file, of its content and name."""
+    digest, files = hashlib.sha256(), [path.name] if path.is_file() else source_files(path)
+    root = path if path.is_dir() else path.parent
+    for within in files:
+        content = (root / within).read_bytes()
+        digest.update(f"{within}\0{len(content)}\0".encode() + content)
     return f"sha256:{digest.hexdigest()}"
+
+
+def source_files(folder: Path) -> list[str]:
+    """The paths within a folder of the files of an environment's source, sorted. Its own card is none.
+
+    Raises CardError for a link, of which a copy may be another file.
+    """
+    found = shared_files(folder, _NOT_SOURCE)
+    links = [path for path in found if (folder / path).is_symlink()]
+    if links:
+        raise CardError(f"{folder / links[0]} is a link, which a source cannot have: copy its target")
+    return found
 
 
 def version_of(named: NamedEnvironment) -> str:
@@ -141,8 +155,13 @@ def version_of(named: NamedEnvironment) -> str:
     if named.info is not None:
         return named.info.version
     source = resolve(named.name)
-    project = source.folder / "pyproject.toml" if source.kind == "folder" else None
-    if project is None or not project.is_file():
+    return folder_version(source.folder) if source.kind == "folder" else ""
+
+
+def folder_version(folder: Path) -> str:
+    """The version in the `pyproject.toml` of an environment's folder; empty where there is none."""
+    project = folder / "pyproject.toml"
+    if not project.is_file():
         return ""
     return str(tomllib.loads(project.read_text(encoding="utf-8")).get("project", {}).get("version", ""))
 

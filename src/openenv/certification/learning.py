@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import math
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -52,7 +53,7 @@ def learning(subject: Subject, minutes: float, seeds: int, on_progress: Callable
                 return Proof(name="learning", result=failed(str(error), "see that `openenv train` works with it"))
             before = next(one for one in trained.results if one.role == "before")
             after = next(one for one in trained.results if one.role == "after")
-            rises.append(_rise(before, after, trained.steps))
+            rises.append({**_rise(before, after, trained.steps), "curve": _curve(trained.run_dir, before)})
             shown.append(f"{_value(before):.3g} to {_value(after):.3g} in {trained.steps} steps")
     risen = sum(one["has_risen"] for one in rises)
     unit = rises[0]["unit"]
@@ -89,7 +90,7 @@ def _config(subject: Subject, minutes: float, folder: Path, number: int) -> "Con
 
 
 def _rise(before: "PlayerResult", after: "PlayerResult", steps: int) -> dict[str, Any]:
-    has_rate = before.win_rate == before.win_rate
+    has_rate = not math.isnan(before.win_rate)
     low = after.win_interval if has_rate else after.return_interval
     high = before.win_interval if has_rate else before.return_interval
     return {
@@ -102,5 +103,13 @@ def _rise(before: "PlayerResult", after: "PlayerResult", steps: int) -> dict[str
     }
 
 
+def _curve(run_dir: Path, result: "PlayerResult") -> list[float]:
+    """The win rate, or the mean return, of the games of each step's batch."""
+    from openenv.rl.reports.results import read_rows
+
+    key = "return" if math.isnan(result.win_rate) else "win_rate"
+    return [round(row[key], 3) for row in read_rows(run_dir / "metrics.jsonl") if row.get(key) is not None]
+
+
 def _value(result: "PlayerResult") -> float:
-    return result.win_rate if result.win_rate == result.win_rate else result.mean_return
+    return result.win_rate if not math.isnan(result.win_rate) else result.mean_return

@@ -57,7 +57,7 @@ def certify(
     """
     began, named = time.monotonic(), named_environment(name)
     known = known_play(named, reset or {})
-    found, play = list[Proof](), None
+    found, play, source = list[Proof](), None, source_digest(named)
     try:
         for one in _proofs(named, known, seed, minutes, trains, on_progress):
             if isinstance(one, str):
@@ -71,7 +71,7 @@ def certify(
     return Card(
         name=name,
         version=version_of(named),
-        source=source_digest(named),
+        source=source,
         reset=known.reset,
         play=play,
         proofs=[

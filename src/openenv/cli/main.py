@@ -7,7 +7,7 @@ import typer
 from openenv.cli import compat_path, doctor, envs, serve, sft, train
 from openenv.cli.authoring import certify, check, import_environment, init, validate
 from openenv.cli.containers import build, deploy
-from openenv.cli.hub import fork, pull, push
+from openenv.cli.hub import fork, pull, push, search
 from openenv.cli.jobs import deploy_ray, deploy_slurm
 from openenv.cli.pages import runs
 from openenv.cli.playing import evaluate, export, replay, show
@@ -46,6 +46,7 @@ deploy.app.command("slurm", epilog=deploy_slurm.EXAMPLE)(deploy_slurm.slurm)
 app.add_typer(deploy.app, name="deploy", rich_help_panel=_SHARE)
 app.command("push", rich_help_panel=_SHARE, epilog=push.EXAMPLE)(push.push)
 app.command("pull", rich_help_panel=_SHARE, epilog=pull.EXAMPLE)(pull.pull)
+app.command("search", rich_help_panel=_SHARE, epilog=search.EXAMPLE)(search.search)
 app.command("fork", rich_help_panel=_SHARE, epilog=fork.EXAMPLE)(fork.fork)
 app.command("doctor", rich_help_panel=_SHARE, epilog=doctor.EXAMPLE)(doctor.doctor)
 app.command("compat-path", rich_help_panel=_SHARE, epilog=compat_path.EXAMPLE)(compat_path.compat_path)

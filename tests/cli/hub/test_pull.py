@@ -68,7 +68,8 @@ def test_what_was_pushed_is_pulled_and_plays(hub: Hub, tmp_path: Path, record_pr
 @pytest.mark.parametrize(
     ("args", "code", "words"),
     [
-        (["tide"], 2, "SPACE 'tide': write OWNER/NAME"),
+        (["tide"], 1, "tide is not in the package"),
+        (["bob/"], 2, "ENVIRONMENT 'bob/': write OWNER/NAME"),
         (["bob/none"], 1, "cannot read bob/none"),
         (["bob/page"], 1, "bob/page has no openenv.yaml"),
         (["bob/tide-env"], 2, "tide_env exists already"),

@@ -11,7 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from openenv.auto.environment import named_environment
-from openenv.auto.resolver import FORMS
+from openenv.auto.resolver import FORMS, resolve
+from openenv.catalog.index import listing, publish
 from openenv.certification.card import Card, CardError, signing_key, source_digest
 from openenv.certification.subject import Proof
 from openenv.certification.suite import certify as make_card
@@ -47,6 +48,12 @@ def certify(
         help="Sign with the Ed25519 key of this PEM file, which is made if it is not there (default: the user's own).",
         show_default=False,
     ),
+    publish_to: Path | None = typer.Option(
+        None,
+        "--publish",
+        file_okay=False,
+        help="Add the environment, a folder, and its card to the catalog of this folder (default: to none).",
+    ),
     verify: Path | None = typer.Option(
         None,
         dir_okay=False,
@@ -59,6 +66,10 @@ def certify(
     if verify is not None:
         _verify(target, verify)
         return
+    if publish_to is not None:
+        if resolve(target).kind != "folder":
+            raise typer.BadParameter(f"--publish: {target} is no folder with openenv.yaml, which a catalog can have")
+        listing(resolve(target).folder, publish_to)  # an error now, and not after the minutes of the proofs
     signer = signing_key(key)
     terminal = Console(stderr=True, emoji=False)
     with terminal.status("starting") as status:
@@ -82,6 +93,8 @@ def certify(
     typer.echo(f"card: {out}, signed with {card.fingerprint}")
     if not card.ok:
         raise typer.Exit(1)
+    if publish_to is not None:
+        typer.echo(f"published {publish(card, resolve(target).folder, publish_to)} in {publish_to}")
 
 
 def table(card: Card) -> Table:

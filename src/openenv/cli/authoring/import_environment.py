@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from openenv.cli.authoring.detection import SOURCE_TYPES, FoundEnvironment, SourceType, find_environments
 from openenv.cli.authoring.packages import require_empty, require_name, write_package
-from openenv.cli.hub.space_files import LEFT_OUT, SECRETS
+from openenv.hosting.shared_files import LEFT_OUT, SECRETS
 from openenv.installation import BUNDLE
 
 EXAMPLE = "Example: `openenv import ./cliffs --name cliffs_env --output-dir .`"

@@ -22,13 +22,8 @@ def hub_api() -> "HfApi":
     try:
         from huggingface_hub import HfApi
     except ImportError as error:
-        raise needs_extra() from error
+        raise ImportError(f"the commands of the Hub need an extra: {install_line('hub')}") from error
     return HfApi()
-
-
-def needs_extra() -> ImportError:
-    """The error of a command of the Hub without the extra."""
-    return ImportError(f"the commands of the Hub need an extra: {install_line('hub')}")
 
 
 def user_name(api: "HfApi") -> str:

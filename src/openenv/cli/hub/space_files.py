@@ -1,32 +1,20 @@
 """The files of an environment's Space: what of its folder goes there, its Dockerfile, and the header of its README."""
 
-import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from openenv.cli.containers.build import BASE_DOCKERFILE
 from openenv.cli.containers.dockerfile import BASE, bundled_dockerfile
-from openenv.cli.hub.account import needs_extra
 from openenv.formats.yaml_text import parse_yaml
+from openenv.hosting.shared_files import shared_files, withheld_files
 from openenv.installation import BUNDLE, bundle_version
 from openenv.web import PAGE_VARIABLE
 
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
-
-LEFT_OUT = (".*/", "__pycache__/", "*.pyc", "*.egg-info/", "build/", "venv/", "node_modules/")
-"""Patterns, as in a .gitignore, of folders and files that no Space needs."""
-_HIDDEN = (".*", "!.dockerignore")
-SECRETS = (
-    ".env*", "*.env", "*.pem", "*.key", "*.p12", "*.pfx", "id_rsa*", "id_ed25519*", "credentials.json", "secrets.json",
-    "secrets.toml", "secrets.yaml", "secrets.yml",
-)  # fmt: skip
-"""Patterns of files that hold secrets."""
 _FROM = re.compile(r"^FROM((?:\s+--\S+)*)\s+(\S+)", re.IGNORECASE | re.MULTILINE)
 _HEADER = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 
@@ -50,7 +38,7 @@ def write_space(
     Raises:
         ValueError: for a link, a folder without a Dockerfile, and a README of another kind of Space.
     """
-    sent = _files(folder, (*LEFT_OUT, *_HIDDEN, *SECRETS, *excluded))
+    sent = shared_files(folder, excluded)
     for path in sent:
         written = space / path
         if (folder / path).is_symlink():
@@ -63,28 +51,7 @@ def write_space(
     readme = space / "README.md"
     content = readme.read_text(encoding="utf-8") if readme.is_file() else f"{manifest.get('description', '')}\n"
     readme.write_text(with_header(content, manifest, has_page=has_page), encoding="utf-8")
-    secrets = _spec(SECRETS)
-    return [path for path in _files(folder, LEFT_OUT) if secrets.match_file(path) and path not in sent]
-
-
-def _files(folder: Path, left_out: Sequence[str]) -> list[str]:
-    """The paths of the files of a folder, and of its links, that match no pattern."""
-    spec = _spec(left_out)
-    found: list[str] = []
-    for parent, folders, names in os.walk(folder):
-        inside = Path(parent).relative_to(folder)
-        links = [name for name in folders if Path(parent, name).is_symlink()]
-        folders[:] = [name for name in folders if not spec.match_file(f"{(inside / name).as_posix()}/")]
-        found += ((inside / name).as_posix() for name in names + links)
-    return sorted(path for path in found if not spec.match_file(path))
-
-
-def _spec(patterns: Sequence[str]) -> "GitIgnoreSpec":
-    try:
-        from pathspec import GitIgnoreSpec
-    except ImportError as error:
-        raise needs_extra() from error
-    return GitIgnoreSpec.from_lines(patterns)
+    return withheld_files(folder, sent)
 
 
 def _put_at_top(space: Path, folder: Path) -> Path:

@@ -5,11 +5,10 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from openenv.hosting.runtime.subprocess_tool import run_tool
+from openenv.hosting.git_commit import fetched_commit
 
 GIT = "git+"
 _COMMIT = re.compile(r"(?P<url>.+)@(?P<commit>[0-9a-f]{40}|[0-9a-f]{64})")
-_FETCH_S = 600.0
 
 
 def folder_of(target: str, subfolder: str = "") -> Path:
@@ -35,12 +34,4 @@ def _fetched(target: str) -> "tempfile.TemporaryDirectory[str]":
             f"harbor:{GIT}{target}: write {GIT}URL@COMMIT with the whole commit, 40 hexadecimal digits. `git ls-remote "
             "URL` prints those of its branches"
         )
-    folder = tempfile.TemporaryDirectory(prefix="openenv-harbor-")
-    remedy = f"Does {match['url']} have that commit, and may this user read it?"
-    for arguments in (
-        ("init", "--quiet"),
-        ("fetch", "--quiet", "--depth=1", "--", match["url"], match["commit"]),
-        ("-c", "core.hooksPath=/dev/null", "checkout", "--quiet", match["commit"]),
-    ):
-        run_tool("git", "-C", folder.name, *arguments, remedy=remedy, timeout_s=_FETCH_S)
-    return folder
+    return fetched_commit(match["url"], match["commit"])
