@@ -112,6 +112,7 @@ CLOCKS = {
     "cli/train.py": "the time at which a file was changed",
     "core/env_server/http_server.py": "what SessionInfo has",
     "core/env_server/sessions/recording.py": "the time of a recorded frame",
+    "dialects/nemo_gym_environment.py": "the time of a response, a field of OpenAI's APIs",
     "dialects/verifiers_rollout.py": "a field of the other library's response",
     "rl/waiting/status.py": "the age of a file that another process has written",
     "rl/waiting/waits.py": "the time of an event, for people",

@@ -9,12 +9,13 @@ from openenv.auto.discovery import EnvironmentInfo, check_name, find_environment
 from openenv.auto.environment_folder import FolderTarget, file_target, folder_target
 from openenv.core.net.websocket_protocol import websocket_uri
 from openenv.core.wire.constants import UNIX
-from openenv.dialects.names import HARBOR, ORS, VERIFIERS
+from openenv.dialects.names import DIALECTS
 from openenv.hosting.hub import Space, is_space_page
 
 FORMS = (
     "the name of a bundled or installed environment (`openenv envs`), a folder with openenv.yaml, MODULE:CLASS or "
-    "FILE.py:CLASS, the URL of a server, docker:IMAGE, or verifiers:NAME, ors:URL or harbor:PATH of another standard"
+    "FILE.py:CLASS, the URL of a server, docker:IMAGE, or verifiers:NAME, ors:URL, nemo-gym:URL or harbor:PATH of "
+    "another standard"
 )
 """The names that an environment may have."""
 
@@ -53,7 +54,7 @@ def resolve(name: str) -> Source:
     is not there, ValueError for a URL that no client can use, TypeError for a name that is no text.
     """
     check_name(name)
-    if name.startswith((VERIFIERS, ORS, HARBOR)):
+    if name.startswith(DIALECTS):
         return Source(name=name, kind="dialect")
     if name.startswith(IMAGE):
         return Source(name=name, kind="image")

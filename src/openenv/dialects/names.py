@@ -1,4 +1,4 @@
-"""Environments by the names `verifiers:NAME`, `ors:URL` and `harbor:PATH`."""
+"""Environments by the names `verifiers:NAME`, `ors:URL`, `harbor:PATH` and `nemo-gym:URL`."""
 
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
@@ -8,8 +8,10 @@ from openenv.formats.json_text import json_or_word
 if TYPE_CHECKING:
     from openenv.core.env_server.runner.env_spec import EnvSpec
 
-VERIFIERS, ORS, HARBOR = "verifiers:", "ors:", "harbor:"
-"""Begin the names of environments of `verifiers`, of a server of the Open Reward Standard, and of tasks of Harbor."""
+VERIFIERS, ORS, HARBOR, NEMO_GYM = "verifiers:", "ors:", "harbor:", "nemo-gym:"
+"""Begin the names of environments of `verifiers`, of a server of the Open Reward Standard, of tasks of Harbor, and of a
+resources server of NeMo Gym."""
+DIALECTS = (VERIFIERS, ORS, HARBOR, NEMO_GYM)
 
 
 def target_and_arguments(name: str) -> tuple[str, dict[str, Any]]:
@@ -21,9 +23,9 @@ def target_and_arguments(name: str) -> tuple[str, dict[str, Any]]:
 def dialect_spec(name: str) -> "EnvSpec":
     """The specification of the environment of a name.
 
-    name: `verifiers:NAME`, `verifiers:FILE.py`, `ors:URL`, `harbor:PATH` or `harbor:git+URL@COMMIT`. After it,
-    `?KEY=VALUE&KEY=VALUE` are arguments, whose values are JSON or words. Raises ValueError for another name, and what
-    loading the environment raises.
+    name: `verifiers:NAME`, `verifiers:FILE.py`, `ors:URL`, `nemo-gym:URL?data=FILE.jsonl`, `harbor:PATH` or
+    `harbor:git+URL@COMMIT`. After it, `?KEY=VALUE&KEY=VALUE` are arguments, whose values are JSON or words. Raises
+    ValueError for another name, and what loading the environment raises.
     """
     target, arguments = target_and_arguments(name)
     if name.startswith(VERIFIERS):
@@ -38,4 +40,8 @@ def dialect_spec(name: str) -> "EnvSpec":
         from openenv.dialects.harbor.environment import harbor_spec  # loads sandboxes
 
         return harbor_spec(target.removeprefix(HARBOR), arguments)
-    raise ValueError(f"{name!r} names no dialect: write {VERIFIERS}NAME, {ORS}URL or {HARBOR}PATH")
+    if name.startswith(NEMO_GYM):
+        from openenv.dialects.nemo_gym_environment import nemo_gym_spec  # loads a client
+
+        return nemo_gym_spec(target.removeprefix(NEMO_GYM), **arguments)
+    raise ValueError(f"{name!r} names no dialect: write {VERIFIERS}NAME, {ORS}URL, {NEMO_GYM}URL or {HARBOR}PATH")

@@ -1,7 +1,7 @@
 """Base class of environments whose actions are calls of tools that another library or server has."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -19,6 +19,15 @@ from openenv.core.env_server.mcp_types import (
     ToolErrorType,
 )
 from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
+
+REPLY = "reply"
+"""The tool that stands for a message without a call."""
+
+
+class ReplyAction(Action):
+    """A message of the model."""
+
+    message: str = Field(description="Your message")
 
 
 class MessageObservation(Observation):
@@ -40,6 +49,20 @@ class ToolOutcome:
     reward: float | None = None
     done: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+def reply_tool() -> Tool:
+    """The tool `reply`."""
+    message = ReplyAction.model_json_schema()["properties"]["message"]
+    schema = {"type": "object", "properties": {"message": message}, "required": ["message"]}
+    described = "Write a message without calling a tool, such as the final answer"
+    return Tool(name=REPLY, description=described, input_schema=schema)
+
+
+def unknown_tool(name: str, known: Iterable[str]) -> ToolOutcome:
+    """The outcome of a call of a tool that is not there."""
+    error = f"there is no tool {name!r:.80}. Tools: {', '.join(sorted(known))}"
+    return ToolOutcome(error=error, error_type=ToolErrorType.TOOL_NOT_FOUND)
 
 
 class ToolCallingEnvironment(Environment[Action, Observation, State]):

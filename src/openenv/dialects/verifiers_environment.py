@@ -16,23 +16,22 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from pydantic import Field
-
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation, Tool, ToolErrorType
+from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation, Tool
 from openenv.core.env_server.runner.env_spec import EnvSpec, resolve_env_spec
-from openenv.core.env_server.types import Action, EnvironmentMetadata, State
-from openenv.dialects.tool_environment import MessageObservation, ToolCallingEnvironment, ToolOutcome
+from openenv.core.env_server.types import EnvironmentMetadata, State
+from openenv.dialects.tool_environment import (
+    REPLY,
+    MessageObservation,
+    ReplyAction,
+    ToolCallingEnvironment,
+    ToolOutcome,
+    reply_tool,
+    unknown_tool,
+)
 from openenv.installation import install_line
 
-REPLY = "reply"
 SPLITS = ("train", "eval")
-
-
-class ReplyAction(Action):
-    """A message of the model."""
-
-    message: str = Field(description="Your message")
 
 
 def verifiers_spec(name: str, arguments: Mapping[str, Any]) -> EnvSpec:
@@ -146,11 +145,7 @@ class VerifiersToolEnvironment(ToolCallingEnvironment):
             Tool(name=tool.name, description=tool.description, input_schema=dict(tool.parameters))
             for tool in self._play.environment.tool_defs
         ]
-        schema = ReplyAction.model_json_schema()
-        message = {"message": schema["properties"]["message"]}
-        described = "Write a message without calling a tool, such as the final answer"
-        reply = {"type": "object", "properties": message, "required": ["message"]}
-        return [*own, Tool(name=REPLY, description=described, input_schema=reply)]
+        return [*own, reply_tool()]
 
     async def begin(self, seed: int | None, keywords: Mapping[str, Any]) -> MessageObservation:
         """Begin with the row `seed` of the dataset."""
@@ -164,8 +159,7 @@ class VerifiersToolEnvironment(ToolCallingEnvironment):
         elif name in known:
             said = await self._play.reply("", (name, dict(arguments)))
         else:
-            error = f"there is no tool {name!r:.80}. Tools: {', '.join(sorted(known | {REPLY}))}"
-            return ToolOutcome(error=error, error_type=ToolErrorType.TOOL_NOT_FOUND)
+            return unknown_tool(name, {*known, REPLY})
         return ToolOutcome(text=said.message, reward=said.reward, done=said.done, metadata=said.metadata)
 
     def close(self) -> None:

@@ -417,7 +417,7 @@ def test_the_tasks_of_a_commit_are_fetched_and_another_commit_is_refused(tmp_pat
     (task,) = HarborTasks(f"{url}@{commit}", {"folder": f"tasks/{SUM}"}).by_name.values()
     assert task.instruction == read_task(TASKS / SUM).instruction
     for name, problem in (
-        (f"harbor:{url}@{'0' * 40}", f"Does file://{tmp_path} have that commit"),
+        (f"harbor:{url}@{'0' * 40}", f"Does file://{tmp_path} have {'0' * 40}"),
         (f"harbor:{url}@{commit[:8]}", "with the whole commit, 40 hexadecimal digits"),
         (f"harbor:{url}@main", "with the whole commit, 40 hexadecimal digits"),
     ):
