@@ -1,6 +1,7 @@
 """Environments as `gymnasium.Env`: they pass Gymnasium's own check, with spaces from their classes."""
 
 import warnings
+from random import Random
 
 import gymnasium
 import numpy as np
@@ -9,9 +10,11 @@ from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 from pydantic import Field
 
+from openenv import AutoEnv
+from openenv.auto.environment import named_environment
 from openenv.core import Action, EnvClient, Environment, Observation, State
 from openenv.core.env_server import create_app
-from openenv.core.errors import EnvironmentFault
+from openenv.core.errors import EnvironmentFault, NotReady
 from openenv.core.vector.spaces import single_action_space
 from openenv.envs.echo_env.server.app import app as echo
 from openenv.envs.guess_env.server.app import app as guess
@@ -21,6 +24,7 @@ from openenv.envs.maze_env.server.app import app as maze
 from openenv.envs.openspiel_env import OpenSpielEnv
 from openenv.envs.openspiel_env.server.app import app as openspiel
 from openenv.integrations.gymnasium import SingleEnv, make
+from tests.integrations_table import Record
 
 APPS = {"echo": echo, "guess": guess, "gymnasium": gymnasium_app, "maze": maze, "openspiel": openspiel}
 WHOLE = np.iinfo(np.int64)
@@ -262,3 +266,36 @@ def test_a_reset_with_an_unknown_keyword_raises(url_of):
 def test_another_vector_is_refused(url_of):
     with OpenSpielEnv(url_of("openspiel")).vector(2) as envs, pytest.raises(ValueError, match="a vector of one"):
         SingleEnv(envs)
+
+
+@pytest.mark.process
+@pytest.mark.integration("Gymnasium", "50 episodes beside gymnasium.make, by gymnasium:ID", package="gymnasium")
+@pytest.mark.parametrize("env_id", ["FrozenLake-v1", "CartPole-v1"])
+def test_rewards_equal_those_of_gymnasiums_own_environment(env_id: str, record_property: Record) -> None:
+    own, found, home = gymnasium.make(env_id), list[list[float]](), list[list[float]]()
+    with AutoEnv.from_env(f"gymnasium:{env_id}") as env:
+        for seed in range(50):
+            own.reset(seed=seed)
+            result, rng, over = env.reset(seed=seed), Random(seed), False
+            found.append([])
+            home.append([])
+            while not over:
+                action = rng.randrange(own.action_space.n)
+                result = env.step({"value": action})
+                _, reward, terminated, truncated, _ = own.step(action)
+                over = terminated or truncated
+                found[-1].append(result.reward)
+                home[-1].append(float(reward))
+                assert result.done == over
+    record_property("figure", f"{env_id}: 50 episodes, mean return {sum(map(sum, found)) / 50:.2f}")
+    assert found == home
+    assert len({sum(rewards) for rewards in home}) > 1
+
+
+@pytest.mark.process
+def test_an_id_that_gymnasium_does_not_have_is_refused_with_a_near_one() -> None:
+    with (
+        pytest.raises(NotReady, match=r"env_id='CartPole-v9' is not among"),
+        named_environment("gymnasium:CartPole-v9").served(),
+    ):
+        pass

@@ -1,6 +1,7 @@
 """Environments and clients written for the published openenv 0.10.0; runs in its own virtual environment.
 
 serve PORT echo|catch|pixels an environment written for the published package, behind its server
+episodes URL FILE            its generic client, the actions of each episode in a JSON file
 play URL echo|catch|tools    its clients, generic and typed, asynchronous and synchronous, against a server of ours
 """
 
@@ -8,6 +9,7 @@ import asyncio
 import json
 import random
 import sys
+from pathlib import Path
 from typing import Any
 
 import pyspiel
@@ -239,9 +241,25 @@ def smart(board: list[float]) -> int:
     return 0 if ball < paddle else 2 if ball > paddle else 1
 
 
+async def play_episodes(url: str, episodes: list[list[dict[str, Any]]]) -> list[list[float]]:
+    """The rewards of the actions of each episode, until it ends. Its seed is its number."""
+    found: list[list[float]] = []
+    async with GenericEnvClient(base_url=url) as env:
+        for seed, actions in enumerate(episodes):
+            result = await env.reset(seed=seed)
+            found.append([])
+            for action in actions:
+                if not result.done:
+                    result = await env.step(action)
+                    found[-1].append(result.reward)
+    return found
+
+
 if __name__ == "__main__":
     command, where, name = sys.argv[1:]
-    if command == "serve":
+    if command == "episodes":
+        print(json.dumps(asyncio.run(play_episodes(where, json.loads(Path(name).read_text())))))
+    elif command == "serve":
         serve(int(where), name)
     elif name in ("echo", "tools"):
         print(json.dumps(asyncio.run(play_echo(where) if name == "echo" else play_tools(where))))

@@ -7,9 +7,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from openenv.auto.environment import named_environment
 from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.errors import EnvironmentFault
 from openenv.core.mcp_client import MCPToolClient
@@ -112,3 +114,69 @@ async def test_our_clients_play_catch_on_its_server():
 
     assert returns == [1.0] * 20
     assert (state.game_name, state.step_count) == ("catch", 9)
+
+
+WALK = """
+from random import Random
+
+from openenv.core.env_server import Action, Environment, Observation, State, create_app
+
+
+class Move(Action):
+    by: int
+
+
+class Place(Observation):
+    at: int
+
+
+class Walk(Environment):
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def __init__(self):
+        super().__init__()
+        self._state = State()
+
+    def reset(self, seed=None, episode_id=None, **kwargs):
+        self._rng, self.at = Random(seed), 0
+        self.goal = self._rng.randrange(5)
+        return Place(at=0)
+
+    def step(self, action, timeout_s=None, **kwargs):
+        self.at += action.by + self._rng.choice([-1, 0, 1])
+        return Place(at=self.at, reward=-abs(self.at - self.goal) / 4, done=self.at == self.goal)
+
+    @property
+    def state(self):
+        return self._state
+
+
+app = create_app(Walk, Move, Place, env_name="walk")
+"""
+"""An environment of a folder, as the published package documents it."""
+
+
+def test_fifty_episodes_of_a_folder_have_the_rewards_of_its_server_and_client(tmp_path: Path) -> None:
+    (tmp_path / "walk/server").mkdir(parents=True)
+    (tmp_path / "walk/openenv.yaml").write_text("name: walk\napp: server.app:app\n")
+    (tmp_path / "walk/server/app.py").write_text(WALK)
+    episodes = [[{"by": Random(seed).randrange(-1, 3)} for _ in range(4)] for seed in range(50)]
+    (tmp_path / "episodes.json").write_text(json.dumps(episodes))
+
+    def command(port: int) -> list[str]:
+        return [PYTHON, "-m", "uvicorn", "--app-dir", str(tmp_path / "walk"), "server.app:app", "--port", str(port)]
+
+    with running(command) as url:
+        play = [PYTHON, PEER, "episodes", url, str(tmp_path / "episodes.json")]
+        home = json.loads(subprocess.run(play, capture_output=True, text=True, timeout=120, check=True).stdout)
+    found = list[list[float | None]]()
+    with named_environment(str(tmp_path / "walk")).served() as served, served.client() as env:
+        for seed, actions in enumerate(episodes):
+            result = env.reset(seed=seed)
+            found.append([])
+            for action in actions:
+                if not result.done:
+                    result = env.step(action)
+                    found[-1].append(result.reward)
+    assert found == home
+    assert len({sum(rewards) for rewards in home}) > 10

@@ -134,10 +134,13 @@ class AutoEnv:
         client = GenericEnvClient if skip_install or info is None else info.client_class
         if base_url is not None:
             return client(base_url=base_url, **kwargs)
-        if info is not None and info.server is not None and docker_image is None and container_provider is None:
+        is_here = docker_image is None and container_provider is None
+        if source is not None and info is not None and info.server is not None and is_here:
             if info.missing:
                 raise ImportError(f"environment {info.key!r} needs an extra to run here: {info.missing}")
-            server = BoundProvider(LocalServer(info.server), env_vars=env_vars, wait_timeout=wait_timeout)
+            server = BoundProvider(
+                LocalServer(info.server, source.options), env_vars=env_vars, wait_timeout=wait_timeout
+            )
             return client(provider=server, **kwargs)
         if docker_image is None:
             assert info is not None

@@ -188,7 +188,7 @@ def named_environment(name: str, *, text: str | None = None) -> NamedEnvironment
     if source.kind == "image":
         return NamedEnvironment(name=name, image=name.removeprefix(IMAGE), text=text)
     if source.kind == "package":
-        return NamedEnvironment(name=name, info=source.info, text=text)
+        return NamedEnvironment(name=name, info=source.info, text=text, options=source.options)
     if source.space is not None:
         if Path(name).is_dir():
             folder_target(Path(name))  # raises: it has no openenv.yaml

@@ -1,6 +1,7 @@
 """What a name of an environment stands for: one reader of names, for every command and class."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,13 +15,15 @@ from openenv.hosting.hub import Space, is_space_page
 
 FORMS = (
     "the name of a bundled or installed environment (`openenv envs`), a folder with openenv.yaml, MODULE:CLASS or "
-    "FILE.py:CLASS, the URL of a server, docker:IMAGE, or verifiers:NAME, ors:URL, nemo-gym:URL or harbor:PATH of "
-    "another standard"
+    "FILE.py:CLASS, the URL of a server, docker:IMAGE, gymnasium:ID, or verifiers:NAME, ors:URL, nemo-gym:URL or "
+    "harbor:PATH of another standard"
 )
 """The names that an environment may have."""
 
 IMAGE = "docker:"
 """Begins the name of an environment in a container image."""
+GYMNASIUM = "gymnasium:"
+"""Begins the id of a registered environment of Gymnasium, which the bundled environment of that name plays."""
 
 _WINDOWS_PATH = re.compile(r"[A-Za-z]:[\\/]")
 
@@ -40,6 +43,8 @@ class Source:
     space: Space | None = None
     target: FolderTarget | None = None
     """What serves a folder or a program."""
+    options: Sequence[str] = ()
+    """Of the server of a package: what the name says after a colon."""
 
     @property
     def folder(self) -> Path:
@@ -58,6 +63,9 @@ def resolve(name: str) -> Source:
         return Source(name=name, kind="dialect")
     if name.startswith(IMAGE):
         return Source(name=name, kind="image")
+    if name.startswith(GYMNASIUM):
+        options = ["--env-id", name.removeprefix(GYMNASIUM)]
+        return Source(name=name, kind="package", info=find_environment("gymnasium"), options=options)
     if is_space_page(name):
         return Source(name=name, kind="space", space=Space(name))
     if "://" in name or name.startswith(UNIX):

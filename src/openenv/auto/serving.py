@@ -86,7 +86,7 @@ def serve_source(source: Source, options: Sequence[str], host: str, port: int, w
         serve(make_app() if workers == 1 else make_app, host, port, workers=workers)
         return
     if source.target is None:
-        importlib.import_module(_server_of(source)).main([*options, *where, "--workers", str(workers)])
+        importlib.import_module(_server_of(source)).main([*source.options, *options, *where, "--workers", str(workers)])
         return
     target, paths = source.target
     sys.path[:0] = paths

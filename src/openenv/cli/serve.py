@@ -31,7 +31,8 @@ def serve(
         autocompletion=environment_names,
         help="Serve this environment of `openenv envs`; an application, Environment class or factory as MODULE:NAME or "
         "FILE.py:NAME; the environment in this folder (with openenv.yaml; default: the current folder); the one in the "
-        "image of docker:IMAGE; or one of another standard, verifiers:NAME, ors:URL, nemo-gym:URL or harbor:PATH.",
+        "image of docker:IMAGE; gymnasium:ID; or one of another standard, verifiers:NAME, ors:URL, nemo-gym:URL or "
+        "harbor:PATH.",
     ),
     host: str = typer.Option("127.0.0.1", help="Listen on this address, or on a socket at unix:/path."),
     port: int = typer.Option(8000, "--port", "-p", help="Listen on this port; 0 for a free one."),

@@ -44,7 +44,8 @@ class SessionRecording:
         text: a class that replaces its text interface. Raises LookupError.
         """
         if env:
-            return replace(named_environment(env, text=text), options=self.options)
+            named = named_environment(env, text=text)
+            return replace(named, options=[*named.options, *self.options])
         try:
             info = find_environment(self.environment)
         except UnknownEnvironment as error:

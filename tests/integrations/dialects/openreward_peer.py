@@ -2,11 +2,13 @@
 
 serve PORT       a quiz, on its server
 play URL CALLS   the client on the first training task; CALLS is a JSON list of [tool, input]. Prints what it received.
+many URL FILE    the client on tasks; FILE has a JSON list of [index, calls]. Prints the rewards of each.
 """
 
 import json
 import sys
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from openreward import OpenReward
@@ -85,8 +87,20 @@ def play(url: str, calls: list[tuple[str, Any]]) -> None:
     print(json.dumps(found))
 
 
+def many(url: str, episodes: list[tuple[int, list[tuple[str, Any]]]]) -> None:
+    """Play episodes, and print the rewards of the calls of each."""
+    environment = OpenReward(api_key="none").environments.get(name="any", base_url=url)
+    tasks, found = environment.list_tasks(split="train"), []
+    for index, calls in episodes:
+        with environment.session(task=tasks[index]) as session:
+            found.append([session.call_tool(name, arguments).reward for name, arguments in calls])
+    print(json.dumps(found))
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == "serve":
+    if sys.argv[1] == "many":
+        many(sys.argv[2], json.loads(Path(sys.argv[3]).read_text()))
+    elif sys.argv[1] == "serve":
         Server([Quiz]).run(host="127.0.0.1", port=int(sys.argv[2]))
     else:
         play(sys.argv[2], json.loads(sys.argv[3]))

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import httpx
@@ -101,6 +102,29 @@ def test_an_environment_of_openreward_is_played_as_one_of_ours(quiz: str, record
     assert helped.observation.metadata["helped"] is True
     assert wrong.observation.error.error_type == "invalid_args"
     assert (ended.observation.result, ended.reward, ended.done) == ("right", 1.0, True)
+
+
+@needs_openreward
+@pytest.mark.integration("dialects", "50 episodes beside openreward's own client")
+def test_rewards_equal_those_of_openrewards_own_client(quiz: str, tmp_path: Path, record_property: Record) -> None:
+    episodes = list[tuple[int, list[tuple[str, Any]]]]()
+    for seed in range(50):
+        rng = Random(seed)
+        calls = [("add", {"a": rng.randrange(9), "b": rng.randrange(9)}) for _ in range(rng.randrange(3))]
+        episodes.append((seed % 3, [*calls, ("submit", {"answer": rng.choice(["4", "6", "10"])})]))
+    found = list[list[float | None]]()
+    with named_environment(f"ors:{quiz}").served() as served, served.client() as env:
+        for seed, (_, calls) in enumerate(episodes):
+            env.reset(seed=seed)
+            found.append([env.step(CallToolAction(tool_name=tool, arguments=given)).reward for tool, given in calls])
+    (tmp_path / "episodes.json").write_text(json.dumps(episodes))
+    command = [OPENREWARD, PEER, "many", quiz, str(tmp_path / "episodes.json")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+
+    home = json.loads(done.stdout.splitlines()[-1])
+    record_property("figure", f"50 episodes, mean reward {sum(map(sum, home)) / 50:.2f}")
+    assert found == home
+    assert len({sum(rewards) for rewards in home}) > 3
 
 
 @needs_openreward

@@ -4,7 +4,9 @@ import asyncio
 import json
 import signal
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from fastapi import FastAPI
 from openenv.auto.environment import named_environment
 from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.errors import EnvironmentFault
+from openenv.dialects.tool_environment import ReplyAction
 from openenv.dialects.verifiers_environment import load_verifiers
 from openenv.envs.guess_env.models import WORDS
 from openenv.integrations.dialects.as_verifiers import load_environment
@@ -108,16 +111,14 @@ def handlers_of_signals() -> Any:
         signal.signal(number, handler)
 
 
-def evaluated(environment: Any, service: ChatService, url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+def evaluated(
+    environment: Any, url: str, monkeypatch: pytest.MonkeyPatch, *, num_examples: int = 3, rollouts: int = 2
+) -> Any:
     """What verifiers' own `evaluate` returns, with a model behind an OpenAI-compatible endpoint."""
     monkeypatch.setenv("LOCAL_KEY", "none")
     config = verifiers.ClientConfig(api_key_var="LOCAL_KEY", api_base_url=f"{url}/v1")
-    try:
-        return asyncio.run(
-            environment.evaluate(client=config, model="tiny", num_examples=3, rollouts_per_example=2, max_concurrent=4)
-        )
-    finally:
-        environment.close()
+    numbers = {"num_examples": num_examples, "rollouts_per_example": rollouts, "max_concurrent": 4}
+    return asyncio.run(environment.evaluate(client=config, model="tiny", **numbers))
 
 
 @pytest.mark.integration("dialects", "verifiers' evaluate plays guess, replies as text", package="verifiers")
@@ -125,8 +126,8 @@ def test_verifiers_plays_a_text_environment_of_ours(
     serving: Serving, monkeypatch: pytest.MonkeyPatch, record_property: Record
 ) -> None:
     service = ChatService(lambda body: str(WORDS.index(body["messages"][-1]["content"])))
-    environment = load_environment("guess", num_examples=3)
-    results = evaluated(environment, service, serving(service.app()), monkeypatch)
+    with closing(load_environment("guess", num_examples=3)) as environment:
+        results = evaluated(environment, serving(service.app()), monkeypatch)
 
     rewards = [output["reward"] for output in results["outputs"]]
     record_property("figure", f"{len(rewards)} rollouts, mean reward {sum(rewards) / len(rewards)}")
@@ -149,8 +150,8 @@ def test_verifiers_plays_a_tool_environment_of_ours(
         return message
 
     service = ChatService(reply)
-    environment = load_environment("calendar", num_examples=3)
-    results = evaluated(environment, service, serving(service.app()), monkeypatch)
+    with closing(load_environment("calendar", num_examples=3)) as environment:
+        results = evaluated(environment, serving(service.app()), monkeypatch)
 
     record_property("figure", f"{len(results['outputs'])} rollouts, {len(service.bodies)} replies")
     assert len(service.bodies) == 30
@@ -168,9 +169,41 @@ def test_replies_without_an_action_end_a_rollout_after_the_allowed_retries(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = ChatService(lambda body: "no number")
-    environment = load_environment("guess", num_examples=3, retries=2)
-    results = evaluated(environment, service, serving(service.app()), monkeypatch)
+    with closing(load_environment("guess", num_examples=3, retries=2)) as environment:
+        results = evaluated(environment, serving(service.app()), monkeypatch)
 
     assert len(service.bodies) == 6 * 3
     assert {output["metrics"]["num_unparseable"] for output in results["outputs"]} == {3.0}
     assert {output["reward"] for output in results["outputs"]} == {0.0}
+
+
+@pytest.mark.integration("dialects", "50 episodes beside verifiers' own evaluate", package="verifiers")
+def test_rewards_equal_those_of_verifiers_own_loop(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch, record_property: Record
+) -> None:
+    def guess(question: str, turn: int) -> str:
+        """A guess near the answer, which some episodes find."""
+        left, _, right = question.split()
+        return str(int(left) + int(right) + Random(f"{question} {turn}").randrange(-2, 3))
+
+    def reply(body: dict[str, Any]) -> str:
+        asked = next(message["content"] for message in body["messages"] if message["role"] == "user")
+        return guess(asked, sum(message["role"] == "assistant" for message in body["messages"]))
+
+    name, found = f"{FILE}?kind=multi&num_rows=50", {}
+    with named_environment(name).served() as served, served.client() as env:
+        for seed in range(50):
+            result, turn = env.reset(seed=seed), 0
+            question = result.observation.message
+            while not result.done:
+                result, turn = env.step(ReplyAction(message=guess(question, turn))), turn + 1
+            found[question] = result.reward
+    own = load_verifiers(FILE.removeprefix("verifiers:"), {"kind": "multi", "num_rows": 50})
+    url = serving(ChatService(reply).app())
+    results = evaluated(own, url, monkeypatch, num_examples=50, rollouts=1)
+
+    home = {output["prompt"][-1]["content"]: output["reward"] for output in results["outputs"]}
+    record_property("figure", f"50 episodes, mean reward {sum(found.values()) / 50:.2f}")
+    assert found == home
+    assert len(found) == 50
+    assert len({*found.values()}) > 3

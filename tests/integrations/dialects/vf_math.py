@@ -5,8 +5,6 @@ from typing import Any
 import verifiers as vf
 from datasets import Dataset
 
-ROWS = [{"question": f"{n} + {n}", "answer": str(2 * n)} for n in range(1, 6)]
-
 
 class HigherLower(vf.MultiTurnEnv):
     """Guess the answer; a wrong guess gets the direction."""
@@ -29,9 +27,9 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-def load_environment(kind: str = "single", system_prompt: str = "Calculate.") -> vf.Environment:
+def load_environment(kind: str = "single", system_prompt: str = "Calculate.", num_rows: int = 5) -> vf.Environment:
     """kind: single, multi or tools."""
-    rows = Dataset.from_list(ROWS)
+    rows = Dataset.from_list([{"question": f"{n} + {n}", "answer": str(2 * n)} for n in range(1, num_rows + 1)])
 
     async def is_right(completion: Any, answer: str) -> float:
         replies = [message for message in completion if message.role == "assistant"]
