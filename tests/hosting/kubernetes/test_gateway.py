@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, ExitStack
@@ -89,6 +90,18 @@ def start_again(server: LocalServer) -> None:
     server.wait_for_ready()
 
 
+def reset_when_healthy(env: HTTPEchoEnv, limit_s: float = 30.0) -> None:
+    """Reset once the gateway has seen that the server, its only one, is there again: it asks once a second or so."""
+    deadline = time.monotonic() + limit_s
+    while True:
+        try:
+            env.reset()
+            return
+        except ServerUnreachable:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
 async def all_of(*awaited):
     return await asyncio.gather(*awaited, return_exceptions=True)
 
@@ -156,7 +169,7 @@ def test_sessions_over_plain_http_stay_with_their_server_too(gateway, servers):
         with pytest.raises(SessionGone):
             env.step(EchoAction(message="a"))
     late = HTTPEchoEnv(gateway.base_url)
-    late.reset()
+    reset_when_healthy(late)
     assert late.session_id.startswith("echo-env-1.")
     for env in [*players, late]:
         env.close()

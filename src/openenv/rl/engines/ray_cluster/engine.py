@@ -127,8 +127,10 @@ class RayEngine(BaseEngine):
         if version not in self.trainer.published:
             raise KeyError(f"version {version} of the weights")
         self.version = version
-        loads = [self.load(number) for number in range(len(self._replicas))]
-        self._loading = asyncio.ensure_future(asyncio.gather(*loads))
+        self._loading = asyncio.ensure_future(self._load_all())
+
+    async def _load_all(self) -> None:
+        await asyncio.gather(*(self.load(number) for number in range(len(self._replicas))))
 
     async def server(self, number: int) -> VllmServer | None:
         """Wait until all generators have the pinned weights. Returns where the vLLM of one answers."""
