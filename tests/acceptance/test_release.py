@@ -75,7 +75,8 @@ def ran(python: Path, *arguments: str, folder: Path) -> str:
 
 
 def test_the_wheel_has_all_files_of_the_package_and_no_others(wheel: Path) -> None:
-    tracked = subprocess.run(["git", "ls-files", "src"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "src"]  # also what is not committed yet
+    tracked = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if ".dist-info/" not in name}
 

@@ -2,15 +2,17 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from openenv.auto.environment import ServedEnvironment
 from openenv.rl.algorithm.curricula import Curricula, environment_of
 from openenv.rl.algorithm.trajectory import Group, Trajectory
 from openenv.rl.config import Config, ConfigError, EnvConfig
 from openenv.rl.config_file import config_from_mapping
-from openenv.rl.environments import labels
+from openenv.rl.environments import labels, session_pool
 from openenv.rl.reports.results import load_results, read_rows
 from openenv.rl.run import run, with_game
 from openenv.rl.setup import setup_training
@@ -179,3 +181,16 @@ def test_a_game_is_set_by_the_keyword_of_its_environment() -> None:
 def test_a_game_of_an_environment_without_games_is_an_error() -> None:
     with pytest.raises(ConfigError, match=r"snake chooses no game by name\. Set env\.reset in the file"):
         with_game(configured("snake"), "chess")
+
+
+def test_a_run_waits_longer_for_a_connection_than_a_client_does() -> None:
+    """Beside a model and the programs of agents, ten seconds pass before both sides had their turn."""
+    asked = list[dict[str, Any]]()
+
+    def client(**keywords: Any) -> None:
+        asked.append(keywords)
+
+    session_pool(cast("ServedEnvironment", SimpleNamespace(client=client, base_urls=["http://a", "http://b"])), 3)
+
+    assert [one["base_url"] for one in asked] == ["http://a", "http://b", "http://a"]
+    assert {one["connect_timeout_s"] for one in asked} == {60.0}

@@ -5,12 +5,18 @@ import contextlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from openenv.auto.environment import ServedEnvironment, named_environment, token_headers
+from openenv.core.session_pool import SessionPool
 from openenv.envs.catalog import game_keyword
 from openenv.rl.config import EnvConfig
 from openenv.rl.config.rules import require
+
+_CONNECT_LIMIT_S = 60.0
+"""For a connection to a server: beside a model and many programs both sides are slow. One that is gone refuses it at
+once."""
 
 
 async def serve_environment(config: EnvConfig, stack: contextlib.AsyncExitStack) -> ServedEnvironment:
@@ -27,6 +33,12 @@ async def serve_environment(config: EnvConfig, stack: contextlib.AsyncExitStack)
     starting = asyncio.ensure_future(asyncio.to_thread(serving.__enter__))
     stack.push_async_callback(_stop, starting, serving)
     return await asyncio.shield(starting)
+
+
+def session_pool(served: ServedEnvironment, num_sessions: int, *, may_share: bool = True) -> SessionPool[Any, Any]:
+    """Sessions of an environment's servers, as `SessionPool` has them."""
+    client = partial(served.client, connect_timeout_s=_CONNECT_LIMIT_S)
+    return SessionPool(client, served.base_urls, num_sessions, may_share=may_share)
 
 
 async def _stop(starting: asyncio.Future[ServedEnvironment], serving: Any) -> None:

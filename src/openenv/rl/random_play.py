@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from functools import partial
 
 from openenv.auto.environment import ServedEnvironment
-from openenv.core.session_pool import SessionPool
 from openenv.policies.prompts import PromptBuilder
 from openenv.rl.agents.random_play import agent_random_play
 from openenv.rl.algorithm.curricula import level_keywords, shares
 from openenv.rl.algorithm.learning_signal import NothingToLearn
 from openenv.rl.budget import RANDOM_PLAY_SHARE, Budget
 from openenv.rl.config import Config
+from openenv.rl.environments import session_pool
 from openenv.rl.progress import OnProgress
 from openenv.rl.shown_history import EPISODES_TO_MEASURE, fitting_history, is_open
 from openenv.rl.training.teacher_play import CollectedPlay, RandomTeacher, collect_play
@@ -103,7 +103,7 @@ async def _random_play(
         done = sum(one.num_decisions for one in (*earlier, play))
         time_share = RANDOM_PLAY_SHARE * (environment + tries - 1 + number / len(levels)) / len(config.env)
         report, is_time_up = partial(_report, on_progress, done, most), partial(budget.is_spent, time_share)
-        async with SessionPool(served.client, served.base_urls, min(config.evaluation.sessions, episodes)) as pool:
+        async with session_pool(served, min(config.evaluation.sessions, episodes)) as pool:
             direct = partial(
                 collect_play,
                 pool,

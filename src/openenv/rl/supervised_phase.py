@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from openenv.core.session_pool import SessionPool
 from openenv.evaluation.episode_files.records import read_episodes
 from openenv.formats.json_text import json_text
 from openenv.policies.prompts import PromptBuilder
@@ -25,6 +24,7 @@ from openenv.policies.registry import EndpointOptions, policy_named
 from openenv.rl.algorithm.curricula import level_keywords, shares
 from openenv.rl.budget import PRETRAINING_SHARE, RANDOM_PLAY_SHARE, TEACHER_SHARE, Budget
 from openenv.rl.config import Config, ConfigError, WarmStartConfig, require
+from openenv.rl.environments import session_pool
 from openenv.rl.models.chat import Chat
 from openenv.rl.progress import OnProgress
 from openenv.rl.reports.results import WARM_START, replace_text
@@ -146,7 +146,7 @@ async def _taught(
         )
         done = (number + level / len(levels)) / len(environments)
         deadline = RANDOM_PLAY_SHARE + done * (TEACHER_SHARE - RANDOM_PLAY_SHARE)
-        async with SessionPool(served.client, served.base_urls, min(config.evaluation.sessions, episodes)) as pool:
+        async with session_pool(served, min(config.evaluation.sessions, episodes)) as pool:
             try:
                 part = await collect_play(
                     pool,

@@ -16,7 +16,7 @@ from openenv.rl.agents.rollout import AgentRollout
 from openenv.rl.algorithm.curricula import shares
 from openenv.rl.algorithm.rewards import EpisodeReward, RandomReturns, Reward
 from openenv.rl.config import Config, EnvConfig
-from openenv.rl.environments import labels
+from openenv.rl.environments import labels, session_pool
 from openenv.rl.generators.base import BaseGenerator
 from openenv.rl.models.chat import Chat
 from openenv.rl.rollouts.rollout import Rollout
@@ -87,7 +87,7 @@ def sessions_of(
     # the environments of a shared session wait for each other, as those of an evaluation do
     may_share = config.plays_together or num_sessions is not None
     wanted = num_sessions or groups * config.group_size
-    return SessionPool(environment.served.client, environment.served.base_urls, wanted, may_share=may_share)
+    return session_pool(environment.served, wanted, may_share=may_share)
 
 
 def rollout_of(
