@@ -11,6 +11,7 @@ from pathlib import Path
 
 from website.navigation import llms_txt, write_settings
 from website.pages import ROOT, Page, all_pages, assets
+from website.replay import scripts
 
 
 def main() -> None:
@@ -36,6 +37,8 @@ def render(pages: Mapping[str, Page], folder: Path, out: Path) -> None:
     for path, file in assets():
         (folder / "docs" / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, folder / "docs" / path)
+    for path, text in scripts():
+        _write(folder / "docs" / path, text)
     settings = write_settings(folder, pages, out)
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", str(settings)]
     if subprocess.run(command, check=False).returncode:

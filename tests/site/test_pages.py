@@ -21,6 +21,7 @@ KINDS = {
     "home": "index.html",
     "an environment": "environments/snake.html",
     "an environment of tools": "environments/calendar.html",
+    "an environment with pictures": "environments/minigrid.html",
     "classes": "reference/api/environments.html",
     "keys": "reference/run.html",
     "commands": "reference/commands.html",
@@ -166,3 +167,30 @@ def test_every_published_name_is_in_the_reference(site: Path, module: ModuleType
     pages = "".join(path.read_text(encoding="utf-8") for path in (site / "reference/api").glob("*.md"))
 
     assert [name for name in module.__all__ if f"## `{name}`\n" not in pages] == []
+
+
+def test_a_recorded_episode_is_stepped_through_and_played(address: str, page: Page) -> None:
+    page.goto(f"{address}/environments/snake.html")
+    replay = page.locator(".replay")
+    facts, board = replay.locator("dl.values").first, replay.locator("table.grid")
+    expect(facts).to_contain_text("step0 of")
+    first = board.inner_text()
+
+    replay.get_by_role("button", name="Forward").click()
+    expect(facts).to_contain_text("step1 of")
+    assert board.inner_text() != first
+    replay.get_by_role("slider").press("End")
+    expect(replay.get_by_role("button", name="Forward")).to_be_disabled()
+    replay.get_by_role("button", name="Play").click()
+    expect(facts).to_contain_text("step2 of")
+
+
+def test_a_recorded_episode_needs_no_server(site: Path, browser: Browser) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto((site / "environments/minigrid.html").as_uri())
+    page.locator(".replay").get_by_role("button", name="Forward").click()
+
+    expect(page.locator(".replay dl.values").first).to_contain_text("actionforward")
+    assert page.locator(".replay img.frame").evaluate("image => image.naturalWidth") > 100
+    context.close()

@@ -1,6 +1,7 @@
 """What the documentation's site is made from: a place for every page, and facts that no manifest declares."""
 
 import importlib.metadata
+import json
 import re
 from pathlib import Path
 
@@ -83,3 +84,16 @@ def test_a_link_to_another_file_leads_to_the_repository_where_it_has_an_address(
 def test_a_link_to_nothing_is_an_error_that_names_it(links: Links) -> None:
     with pytest.raises(BrokenLink, match=re.escape("docs/use.md: the link 'nowhere.md' leads to docs/nowhere.md")):
         links.resolved("[x](nowhere.md)", "docs/use.md", "use.md")
+
+
+def test_every_environment_has_a_recorded_episode_of_its_first_measured_task() -> None:
+    files = (ROOT / "website/replays").glob("*.json")
+    recorded = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
+
+    assert {name: one["task"] for name, one in recorded.items()} == {
+        entry.name: next(iter(entry.measured)) for entry in entries()
+    }
+    for name, one in recorded.items():
+        first, *others = one["steps"]
+        assert (first["action"], len(others) > 0) == ("reset", True), name
+        assert not any(step["done"] for step in one["steps"][:-1]), name

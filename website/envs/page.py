@@ -14,6 +14,7 @@ from website.envs.card import card_section
 from website.envs.messages import message_section
 from website.envs.server import ServerSource
 from website.links import Links
+from website.replay import replay_section
 from website.source import doc_of
 from website.tables import code, table
 
@@ -68,6 +69,7 @@ def _page(entry: CatalogEntry, links: Links) -> str:
         _facts(entry),
         "## What a policy sees and does",
         *(message_section(kind, message) for kind, message in _messages(entry)),
+        replay_section(entry.name),
         "## Reward and end",
         doc_of(server.environment).markdown(),
         _rewards((_ROOT / readme).read_text(encoding="utf-8")),
