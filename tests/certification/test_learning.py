@@ -66,7 +66,8 @@ def test_a_tiny_model_learns_to_name_a_light_where_that_is_rewarded(
 
     assert proof.result.status == status, proof.result.seen
     seeds = proof.figures.get("seeds", [])
-    assert [one["has_risen"] for one in seeds] == risen
+    assert [one["after"] > one["before"] for one in seeds] == risen
+    assert (proof.figures.get("rise", 0.0) > proof.figures.get("half_width", 0.0)) == any(risen)
     assert [len(one["curve"]) for one in seeds] == [15] * len(risen)
     assert ("all 512 returns of random play are 0" in proof.result.seen) == (worth == 0.0)
     assert any("seed 2 of 2: train" in one for one in shown) == (worth == 1.0)
