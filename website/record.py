@@ -1,7 +1,7 @@
-"""Records an episode of each environment for its page: `python -m website.record [NAME ...]`.
+"""Records an episode and the tasks of each environment for its page: `python -m website.record [NAME ...]`.
 
-Run it after a change of what an environment shows. Without names it records all environments that are installed:
-`.venv-envs/bin/python`, of `make test-envs`, has all but those that need a program.
+Run it after a change of what an environment shows, or of its tasks. Without names it records all environments that are
+installed: `.venv-envs/bin/python`, of `make test-envs`, has all but those that need a program.
 """
 
 import sys
@@ -18,7 +18,7 @@ from openenv.policies.baselines import RandomPolicy
 from openenv.policies.declared import FunctionPolicy
 from openenv.web.views import ObservationView
 
-FOLDER = Path(__file__).parent / "replays"
+REPLAYS, TASKS = (Path(__file__).parent / name for name in ("replays", "tasks"))
 _MOST_STEPS, _MOST_PICTURES = 40, 20
 _PICTURES: Mapping[str, Mapping[str, Any]] = {
     "atari": {"obs_type": "rgb"},  # its good player reads the memory, so that random play is shown
@@ -36,8 +36,14 @@ def main(names: list[str]) -> None:
     """Write the files of names, or of all that are installed."""
     for entry in entries():
         if (not names and entry.is_installed and not entry.missing_programs) or entry.name in names:
-            (FOLDER / f"{entry.name}.json").write_text(json_text(recorded(entry)) + "\n", encoding="utf-8")
-            print(f"written: website/replays/{entry.name}.json")
+            _write(REPLAYS / f"{entry.name}.json", recorded(entry))
+            if entry.extra:  # the tasks of others are known where the site is made
+                _write(TASKS / f"{entry.name}.json", entry.load_tasks())
+
+
+def _write(path: Path, value: Any) -> None:
+    path.write_text(json_text(value) + "\n", encoding="utf-8")
+    print(f"written: website/{path.parent.name}/{path.name}")
 
 
 def recorded(entry: CatalogEntry) -> dict[str, Any]:

@@ -10,7 +10,8 @@ import yaml
 from website.links import BrokenLink, Links
 from website.navigation import expanded, named_pages, navigation
 
-from openenv.envs.catalog import entries
+from openenv.envs.catalog import CatalogEntry, entries
+from tests.envs.extras import ALL_ARE_INSTALLED, require_entry
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -97,3 +98,13 @@ def test_every_environment_has_a_recorded_episode_of_its_first_measured_task() -
         first, *others = one["steps"]
         assert (first["action"], len(others) > 0) == ("reset", True), name
         assert not any(step["done"] for step in one["steps"][:-1]), name
+
+
+@pytest.mark.parametrize("entry", [entry for entry in entries() if entry.extra], ids=lambda entry: entry.name)
+def test_the_recorded_tasks_of_an_environment_with_an_extra_are_its_tasks(entry: CatalogEntry) -> None:
+    recorded = json.loads((ROOT / f"website/tasks/{entry.name}.json").read_text(encoding="utf-8"))
+    require_entry(entry)
+    found = json.loads(json.dumps(dict(entry.load_tasks())))
+
+    assert found == {name: recorded[name] for name in found}
+    assert found.keys() == recorded.keys() or not ALL_ARE_INSTALLED  # Gymnasium's tasks are more with Box2D and MuJoCo
