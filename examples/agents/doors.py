@@ -26,17 +26,20 @@ class Doors(MCPEnvironment):
         @tools.tool
         def read_note() -> str:
             """Read the note on the table."""
+            self._has_read = True
             return f"The {self._right} door opens."
 
         @tools.tool
         def open_door(colour: Colour) -> str:
             """Try a door. The episode ends with it."""
-            self._opened = colour
-            return "It opens." if colour == self._right else "It is locked."
+            self._opened = colour if self._has_read else "none"
+            return "It opens." if self._opened == self._right else "It is locked."
 
         super().__init__(tools)
 
-    def reset(self, seed=None, episode_id=None, **kwargs):
+    def reset(self, seed=None, episode_id=None, must_read=False, **kwargs):
+        """must_read: whether all doors are locked until the note was read. Guessing then opens none."""
+        self._has_read = not must_read
         self._right = random.Random(seed).choice(["red", "green", "blue", "white"])
         self._opened = None
         return Room(seen="Four doors. A note lies on the table.")

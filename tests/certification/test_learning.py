@@ -1,12 +1,14 @@
 """The proof of learning, with a training file of its own."""
 
+import math
 from pathlib import Path
 
 import pytest
 
 from openenv.auto.environment import named_environment
-from openenv.certification.learning import learning
+from openenv.certification.learning import _has_played, learning
 from openenv.certification.subject import KnownPlay, Subject
+from openenv.rl.reports.results import PlayerResult
 
 PARITY = '''
 from random import Random
@@ -72,3 +74,15 @@ def test_a_tiny_model_learns_to_name_a_light_where_that_is_rewarded(
     assert ("all 512 returns of random play are 0" in proof.result.seen) == (worth == 0.0)
     assert any("seed 2 of 2: train" in one for one in shown) == (worth == 1.0)
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("mean", "interval", "has_played"),
+    [(0.5, (0.4, 0.6), True), (math.nan, (-math.inf, math.inf), False), (math.nan, None, False)],
+)
+def test_a_player_whose_games_all_ended_with_the_time_has_no_mean(
+    mean: float, interval: tuple[float, float] | None, has_played: bool
+) -> None:
+    result = PlayerResult(name="after", role="after", win_rate=math.nan, mean_return=mean, return_interval=interval)
+
+    assert _has_played(result) == has_played

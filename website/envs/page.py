@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from openenv.catalog.bundled import bundled
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.envs.catalog import CatalogEntry, entries, load_object
 from website.envs.card import card_section
@@ -49,15 +50,18 @@ def pages(links: Links) -> dict[str, str]:
 
 
 def _index(known: list[CatalogEntry]) -> str:
+    cards = bundled()
     rows = [
-        (f"[{entry.name}]({entry.name}.md)", entry.description, code(entry.extra) if entry.extra else "none needed")
+        (f"[{entry.name}]({entry.name}.md)", entry.description, code(entry.extra) if entry.extra else "none needed",
+         cards.find(entry.name).proofs)
         for entry in known
-    ]
+    ]  # fmt: skip
     return (
         "# Environments\n\n"
         f"{len(known)} environments come with the package. `openenv envs` lists them, and `openenv serve NAME` starts "
         "one. Their pages have one shape: what a policy sees and does, reward and end, options and tasks, and the "
-        "prompt as a model reads it.\n\n" + table(("Environment", "What it is", "Extra"), rows)
+        "prompt as a model reads it, and what [`openenv certify`](../certify.md) has proved.\n\n"
+        + table(("Environment", "What it is", "Extra", "Proofs"), rows)
     )
 
 

@@ -54,10 +54,9 @@ def learning(subject: Subject, minutes: float, seeds: int, on_progress: Callable
                 return Proof(name="learning", result=failed(str(error), "see that `openenv train` works with it"))
             before = next(one for one in trained.results if one.role == "before")
             after = next(one for one in trained.results if one.role == "after")
-            if before.return_interval is None or after.return_interval is None:
-                return Proof(
-                    name="learning", result=failed("a player has no valid episode", "look at the run's report")
-                )
+            if not (_has_played(before) and _has_played(after)):
+                seen = f"seed {number + 1}: no game before or after training was played to its end in its time"
+                return Proof(name="learning", result=warned(seen, "give more --minutes"))
             rises.append({**_rise(before, after, trained.steps), "curve": _curve(trained.run_dir, before)})
             shown.append(f"{_value(before):.3g} to {_value(after):.3g} in {trained.steps} steps")
     rise = sum(one["after"] - one["before"] for one in rises) / seeds
@@ -107,6 +106,12 @@ def _rise(before: "PlayerResult", after: "PlayerResult", steps: int) -> dict[str
         "steps": steps,
         "games": after.num_games,
     }
+
+
+def _has_played(result: "PlayerResult") -> bool:
+    """Whether it has a valid episode, so that there are a mean and its interval."""
+    interval = result.return_interval
+    return interval is not None and math.isfinite(interval[1] - interval[0]) and math.isfinite(result.mean_return)
 
 
 def _curve(run_dir: Path, result: "PlayerResult") -> list[float]:
