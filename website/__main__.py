@@ -33,7 +33,7 @@ def main() -> None:
 def render(pages: Mapping[str, Page], folder: Path, out: Path) -> None:
     """Let MkDocs render the pages, which are assembled in the folder. Exits with what it has to warn of."""
     for path, page in pages.items():
-        _write(folder / "docs" / path, page.text)
+        _write(folder / "docs" / path, f"---\nsearch: {{boost: {_boost(path)}}}\n---\n{page.text}")
     for path, file in assets():
         (folder / "docs" / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, folder / "docs" / path)
@@ -43,6 +43,14 @@ def render(pages: Mapping[str, Page], folder: Path, out: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", str(settings)]
     if subprocess.run(command, check=False).returncode:
         raise SystemExit("the site is not complete: MkDocs names what is wrong above")
+
+
+_BOOSTS = {"decisions/": 0.1, "reference/api/": 0.3, "changelog": 0.1, "architecture": 0.3, "environments/": 0.7}
+"""How much less a search weighs what a page of such a path has than what a page of instructions has."""
+
+
+def _boost(path: str) -> float:
+    return next((weight for beginning, weight in _BOOSTS.items() if path.startswith(beginning)), 1.0)
 
 
 def _write(path: Path, text: str) -> None:

@@ -6,10 +6,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from openenv.catalog.index import publish
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv, OpenSpielObservation
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 from tests.acceptance.printed_commands import ROOT
+from tests.catalog.published import card_of, made_environment
 from tests.cli.authoring.test_import import CLIFF
 from tests.conftest import running
 from tests.pages.run_files import make_run
@@ -100,7 +102,13 @@ def _runs_and_a_recording(folder: Path) -> None:
     (folder / f"recordings/{session}.jsonl").rename(folder / "recordings/1f3a.jsonl")
 
 
+def _catalog(folder: Path) -> None:
+    environment = made_environment(folder, "my_env")
+    publish(card_of(environment, folder / "key.pem"), environment, folder / "environments")
+
+
 _MAKERS: dict[str, Callable[[Path], None]] = {
+    "docs/catalogs.md": _catalog,
     "docs/certify.md": _package,
     "docs/check.md": _package,
     "docs/dialects.md": _verifiers_file,

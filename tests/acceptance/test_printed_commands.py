@@ -58,6 +58,7 @@ _TRAINS_A_MODEL = NotRun("it trains a pretrained model for an hour", "tests/cli/
 _CERTIFIES = NotRun("it trains for minutes", "tests/certification/test_learning.py")
 _MEASURES = NotRun("it measures for minutes, on a quiet machine")
 _BUILDS = NotRun("it needs a container engine with BuildKit and a registry", "tests/cli/containers/test_build.py")
+_NEEDS_NEMO_GYM = NotRun("it needs a server of NeMo Gym", "tests/integrations/dialects/test_nemo_gym.py")
 NOT_RUN = {
     "make demo": _TRAINS,
     "make test": NotRun("it runs this test"),
@@ -65,7 +66,11 @@ NOT_RUN = {
     "pip install -c constraints.txt -e .[openspiel,vector,plots]": _INSTALLS,
     "pip install -e .[wandb,trackio,tensorboard]": _INSTALLS,
     "openenv certify my_env": _CERTIFIES,
+    "openenv certify my_env --publish ./environments": _CERTIFIES,
+    "openenv certify ./my_env --publish ./environments": _CERTIFIES,
     "openenv certify openspiel --game tic_tac_toe": _CERTIFIES,
+    "openenv eval nemo-gym:http://localhost:8000?data=example.jsonl --policy random --episodes 5": _NEEDS_NEMO_GYM,
+    "openenv serve nemo-gym:http://localhost:8000?data=example.jsonl&max_steps=20 --port 8005": _NEEDS_NEMO_GYM,
     "openenv build echo": _BUILDS,
     "openenv build ./my_env --tag owner/my-env:1": _BUILDS,
     "openenv eval verifiers:wordle --policy llm:qwen3@http://localhost:8001/v1": NotRun(
@@ -128,6 +133,8 @@ SERVES = {
     "openenv serve ./my_env --port 8000": "http://localhost:8000/health",
     "openenv serve ./change_env --port 8000 &": "http://localhost:8000/health",
     "openenv serve ./tide_env --sandbox": "http://localhost:8000/health",
+    "openenv serve pulled/my_env --sandbox": "http://localhost:8000/health",
+    "OPENENV_TOKEN=secret openenv serve guess --port 8000": "http://localhost:8000/health",
     "openenv runs": "http://localhost:8080/web/",
     "openenv replay --web recordings/1f3a.jsonl": "http://localhost:8080/web/",
     "openenv eval openspiel --game catch --policy random,smart,learning,llm:qwen3@http://localhost:8001/v1 --web": (

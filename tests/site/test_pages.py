@@ -158,6 +158,11 @@ def test_a_dead_anchor_and_a_place_without_a_page_are_errors(site: Path, tmp_pat
     assert "'#title'" not in rendered.stderr
 
 
+def test_no_page_shows_a_table_as_its_markdown(site: Path) -> None:
+    """A table right below a block of code is one for the sites of git, and none here."""
+    assert [path for path in _html(site) if "|---|" in (site / path).read_text(encoding="utf-8")] == []
+
+
 def test_the_site_is_small(site: Path) -> None:
     assert sum(path.stat().st_size for path in site.rglob("*") if path.is_file()) < LARGEST
 
