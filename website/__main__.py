@@ -45,8 +45,12 @@ def render(pages: Mapping[str, Page], folder: Path, out: Path) -> None:
         raise SystemExit("the site is not complete: MkDocs names what is wrong above")
 
 
-_BOOSTS = {"decisions/": 0.1, "reference/api/": 0.3, "changelog": 0.1, "architecture": 0.3, "environments/": 0.7}
-"""How much less a search weighs what a page of such a path has than what a page of instructions has."""
+_BOOSTS = {
+    "decisions/": 0.1, "changelog": 0.1, "reference/api/": 0.3, "architecture": 0.3, "vector": 0.3, "rubrics": 0.5,
+    "reference/run": 0.6, "environments/": 0.7, "certify": 0.7, "write": 2.0, "serving": 1.5, "when-it-fails": 2.0, "train.md": 1.5,
+    "catalogs": 1.5,
+}  # fmt: skip
+"""What a search makes of a page whose path begins so, beside 1 of others: instructions are what most look for."""
 
 
 def _boost(path: str) -> float:
