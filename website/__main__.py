@@ -47,8 +47,8 @@ def render(pages: Mapping[str, Page], folder: Path, out: Path) -> None:
 
 _BOOSTS = {
     "decisions/": 0.1, "changelog": 0.1, "reference/api/": 0.3, "architecture": 0.3, "vector": 0.3, "rubrics": 0.5,
-    "reference/run": 0.6, "environments/": 0.7, "certify": 0.7, "write": 2.0, "serving": 1.5, "when-it-fails": 2.0, "train.md": 1.5,
-    "catalogs": 1.5,
+    "reference/run": 0.6, "environments/": 0.7, "certify": 0.7, "write": 2.0, "serving": 1.5, "train.md": 1.5,
+    "catalogs": 1.5, "when-it-fails": 2.0,
 }  # fmt: skip
 """What a search makes of a page whose path begins so, beside 1 of others: instructions are what most look for."""
 
