@@ -74,6 +74,20 @@ def random_episode(env, task, seed, steps=6):
     return shown
 
 
+def test_elements_are_numbered_as_they_are_read_and_not_as_the_document_has_them(url):
+    """The document of click-test-2 has the right button first: its number would be the answer."""
+    first = set()
+    with BrowserEnv(url) as env:
+        for seed in range(8):
+            elements = env.reset(task="click-test-2", seed=seed).observation.elements
+            buttons = [element for element in elements if element.tag == "button"]
+            assert [button.ref for button in buttons] == sorted(button.ref for button in buttons)
+            assert buttons[0].y < buttons[1].y + 8  # of one line, the left one is first
+            first.add(buttons[0].text)
+
+    assert first == {"ONE", "TWO"}
+
+
 @pytest.mark.parametrize("task", SOLVED)
 def test_the_heuristic_solves_the_task_with_every_seed(url, task):
     with BrowserEnv(url) as env:

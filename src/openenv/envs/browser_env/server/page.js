@@ -106,7 +106,7 @@
     const color = isShape ? hexColor(style.fill) : text || isInteractive ? "" : hexColor(style.backgroundColor);
     if (!isInteractive && !text && !(isLeaf && (element.id || classes || color || isShape))) return null;
     const shown = {
-      ref: numberOf(element), tag: element.tagName.toLowerCase(), text, id: element.id, classes, color,
+      ref: element, tag: element.tagName.toLowerCase(), text, id: element.id, classes, color,
       x: Math.round(box.left), y: Math.round(box.top), width: Math.round(box.width), height: Math.round(box.height),
       is_focused: document.activeElement === element, is_disabled: element.disabled === true,
       is_read_only: element.readOnly === true,
@@ -122,6 +122,21 @@
       shown.value = element.value;
     }
     return shown;
+  }
+
+  const LINE = 8;  // pixels between the middles of elements of one line
+  const middle = (shown) => shown.y + shown.height / 2;
+
+  // The visible elements as a person reads them, line by line. New ones are numbered in this order: that of the document
+  // would be a hint, since many a task writes the right one first.
+  function elementsToRead() {
+    const lines = [];
+    for (const shown of elements(document.body).sort((one, other) => middle(one) - middle(other))) {
+      const line = lines.at(-1);
+      if (line && middle(shown) - middle(line[0]) < LINE) line.push(shown); else lines.push([shown]);
+    }
+    const read = lines.flatMap((line) => line.sort((one, other) => one.x - other.x));
+    return read.map((shown) => ({ ...shown, ref: numberOf(shown.ref) }));
   }
 
   // The visible elements below one, in the order of the document. A button is shown without what is in it.
@@ -197,7 +212,7 @@
       const done = WOB_DONE_GLOBAL, goal = core.getUtterance();
       return {
         done, reward: WOB_RAW_REWARD_GLOBAL, utterance: goal.utterance || goal, error: errors.splice(0).join(" "),
-        elements: done ? [] : elements(document.body),
+        elements: done ? [] : elementsToRead(),
       };
     },
 
