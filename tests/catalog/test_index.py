@@ -183,3 +183,13 @@ def test_the_package_is_a_catalog_of_its_environments(tmp_path: Path) -> None:
     assert found.search(["mujoco"])[0].name == "dm_control"
     with pytest.raises(CatalogError, match="it comes with openenv"):
         found.find("snake").pull(tmp_path)
+
+
+def test_the_cards_of_the_package_are_signed_and_each_lies_with_its_environment() -> None:
+    cards = {entry.name: entry.card for entry in bundled().entries if entry.card is not None}
+
+    assert len(cards) > 15
+    for name, card in cards.items():
+        card.verify()
+        assert card.name == name
+        assert card.command.startswith(f"openenv certify {name} ")
