@@ -21,6 +21,7 @@ pytestmark = pytest.mark.process
 
 PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))]
 _EXTRAS = re.compile(r"pip install .*?\[([\w,-]+)\]")
+_KEPT = {"__pycache__", ".ipynb_checkpoints", ".hypothesis", "runs"}
 _PLAYS = """
 from openenv import AutoEnv
 with AutoEnv.from_env("guess") as env:
@@ -64,6 +65,12 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+def files_of(*folders: str) -> set[str]:
+    """The paths of files in folders of the repository, but for what Python and tools keep there."""
+    found = (path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file())
+    return {str(path.relative_to(ROOT)) for path in found if not _KEPT.intersection(path.parts)}
+
+
 def ran(python: Path, *arguments: str, folder: Path) -> str:
     """What a command of the installed package prints, in a folder without the sources."""
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -75,12 +82,10 @@ def ran(python: Path, *arguments: str, folder: Path) -> str:
 
 
 def test_the_wheel_has_all_files_of_the_package_and_no_others(wheel: Path) -> None:
-    listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "src"]  # also what is not committed yet
-    tracked = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if ".dist-info/" not in name}
 
-    assert packed == {name.removeprefix("src/") for name in tracked.splitlines()}
+    assert packed == {name.removeprefix("src/") for name in files_of("src")}
 
 
 def test_the_source_distribution_has_examples_docs_and_tests(built: Path) -> None:
@@ -88,11 +93,8 @@ def test_the_source_distribution_has_examples_docs_and_tests(built: Path) -> Non
     with tarfile.open(path) as archive:
         packed = {name.partition("/")[2] for name in archive.getnames()}
 
-    tracked = subprocess.run(
-        ["git", "ls-files", "examples", "docs", "tests", "README.md", "LICENSE", "Makefile"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    assert set(tracked.splitlines()) - packed == set()
+    assert files_of("examples", "docs", "tests", "website") - packed == set()
+    assert {"README.md", "LICENSE", "Makefile"} <= packed
 
 
 def test_the_installed_wheel_lists_serves_and_plays(python: Path, tmp_path: Path) -> None:
