@@ -9,9 +9,9 @@ from pathlib import Path
 from openenv.certification.card import Card, files_digest, source_files
 from openenv.hosting.git_commit import fetched_commit
 
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+!_-]*")
-LISTED = "a name has letters, digits, _ and -, and a version also . + !; a description is one line"
+_LISTED = "a name has letters, digits, _ and -, and a version also . + !; a description is one line"
 """What a catalog may list."""
 
 
@@ -45,9 +45,12 @@ class GitSource:
     path: str
 
     def copy(self, into: Path) -> None:
-        """Copy the files. Raises ContainerFault where git fails."""
+        """Copy the files. Raises ContainerFault where git fails, CatalogError for a path or link that leads out."""
         with fetched_commit(self.uri, self.digest) as root:
-            copy_source(Path(root, self.path), into)
+            found = Path(root, self.path).resolve()
+            if not found.is_relative_to(Path(root).resolve()):
+                raise CatalogError(f"{self.path!r} leads out of the repository {self.uri}")
+            copy_source(found, into)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +76,8 @@ class Entry:
 
     def __post_init__(self) -> None:
         """Raise CatalogError for a name or version that is no part of a path, and for what a terminal would obey."""
-        if not (NAME.fullmatch(self.name) and _VERSION.fullmatch(self.version) and self.description.isprintable()):
-            raise CatalogError(f"{self.name!r}, version {self.version!r}, {self.description!r}: {LISTED}")
+        if not (_NAME.fullmatch(self.name) and _VERSION.fullmatch(self.version) and self.description.isprintable()):
+            raise CatalogError(f"{self.name!r}, version {self.version!r}, {self.description!r}: {_LISTED}")
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}"

@@ -69,7 +69,7 @@ def listing(environment: Path, folder: Path) -> dict[str, str]:
     except InvalidVersion as error:
         raise CatalogError(f"{environment}: version {version!r}: write one, as 0.1.0, in its pyproject.toml") from error
     one = {
-        "name": name, "version": version, "description": str(manifest.get("description", "")),
+        "name": name, "version": version, "description": " ".join(str(manifest.get("description", "")).split()),
         "digest": files_digest(environment), "path": f"environments/{name}-{version}",
         "card": f"cards/{name}-{version}.json",
     }  # fmt: skip

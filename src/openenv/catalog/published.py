@@ -44,7 +44,7 @@ def _entry(card: Mapping[str, Any], tags: list[str]) -> Entry:
     return Entry(
         name=card["name"],
         version=commit,
-        description=" ".join([card["description"], *tags]),
+        description=" ".join(" ".join([card["description"], *tags]).split()),
         source=GitSource(uri=uri, digest=commit, path=within),
     )
 

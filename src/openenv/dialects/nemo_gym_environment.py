@@ -235,6 +235,8 @@ class _Episodes:
         }  # fmt: skip
         answer = _require(await self._post("/verify", {**self._row, "response": response}))
         fields = answer.json()
+        if fields.get("mask_sample") or (fields.get("instance_config") or {}).get("mask_sample"):
+            raise RuntimeError("the server asks not to count this episode: mask_sample is true")
         metrics = {
             name: float(value)
             for name, value in fields.items()

@@ -98,10 +98,10 @@ def test_nothing_is_left_of_what_is_refused(catalog: Path, tmp_path: Path) -> No
     assert list((tmp_path / "pulled").iterdir()) == []
 
 
-def snapshot(url: str, commit: str, **changes: object) -> dict[str, object]:
+def snapshot(url: str, commit: str, path: str = "environments/tide_env-0.1.0", **changes: object) -> dict[str, object]:
     """What the published package writes, as far as it is read."""
     source = {"provider": "github", "id": "ada/environments", "uri": url, "revision": commit}
-    card = {"name": "tide_env", "description": "Guess.", "source": {**source, "path": "environments/tide_env-0.1.0"}}
+    card = {"name": "tide_env", "description": "Guess.\nTwice.", "source": {**source, "path": path}}
     fields = {
         "schema_version": "0.1-draft", "complete": True, "source": source, "entries": [{"data": card, "tags": ["sea"]}],
         **changes,
@@ -122,6 +122,26 @@ def test_a_snapshot_of_the_published_package_is_pulled_from_at_its_commit(
 
     assert commit[:12] in run("search", "sea", "--catalog", str(path)).stdout
     assert (pull(tmp_path, str(path)) / "openenv.yaml").is_file()
+
+
+@pytest.mark.parametrize("where", ["link", "/etc"])
+def test_a_snapshot_may_not_lead_out_of_its_repository(
+    catalog: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    (catalog / "link").symlink_to(tmp_path)
+    git(catalog, "init", "--quiet")
+    git(catalog, "add", ".")
+    git(catalog, "commit", "--quiet", "-m", "Add a link")
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", f"url.file://{catalog}.insteadOf")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "https://github.com/ada/environments.git")
+    path, commit = tmp_path / "snapshot.json", git(catalog, "rev-parse", "HEAD")
+    path.write_text(json.dumps(snapshot("https://github.com/ada/environments.git", commit, where)))
+
+    done = run("pull", "tide_env", "--catalog", str(path), "-o", str(tmp_path / "pulled"))
+
+    assert done.returncode == 1
+    assert "leads out of the repository" in done.stderr
 
 
 @pytest.mark.parametrize(

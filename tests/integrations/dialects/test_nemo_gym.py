@@ -96,6 +96,8 @@ def counter_app() -> FastAPI:
         items = body["response"]["output"]
         calls = sum(item["type"] == "function_call" for item in items)
         words = items[-1]["content"][0]["text"].split() if items[-1]["type"] == "message" else []
+        if body.get("masked"):
+            return {**body, "reward": 1.0, "instance_config": {"mask_sample": True}}
         return {**body, "reward": (counters[session(request)] == body["goal"]) - 0.1 * calls, "num_words": len(words)}
 
     return app
@@ -161,6 +163,14 @@ def test_what_the_server_refuses_makes_the_episode_invalid(serving: Callable[[Fa
         with pytest.raises(EnvironmentFault, match=r"/seed_session: status 422: .*start: below 0"):
             env.reset(seed=0)
         env.reset(seed=1)
+
+
+def test_an_episode_that_the_server_masks_has_no_reward(serving: Callable[[FastAPI], str], tmp_path: Path) -> None:
+    name = f"nemo-gym:{serving(counter_app())}?data={dataset(tmp_path, [row(0, masked=True)])}"
+    with named_environment(name).served() as served, served.client() as env:
+        env.reset()
+        with pytest.raises(EnvironmentFault, match="mask_sample is true"):
+            env.step(CallToolAction(tool_name="reply", arguments={"message": "x"}))
 
 
 @pytest.mark.parametrize(
