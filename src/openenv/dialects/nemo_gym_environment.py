@@ -15,16 +15,15 @@ from uuid import uuid4
 import httpx
 import orjson
 
-from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation, Tool
 from openenv.core.env_server.runner.env_spec import EnvSpec, resolve_env_spec
-from openenv.core.env_server.types import EnvironmentMetadata, State
 from openenv.core.errors import ServerUnreachable
 from openenv.core.net.http_clients import async_http_client
 from openenv.dialects.tool_environment import (
     REPLY,
     MessageObservation,
     ReplyAction,
+    ReplyEnvironment,
     ToolCallingEnvironment,
     ToolOutcome,
     reply_tool,
@@ -90,48 +89,23 @@ def read_rows(path: Path) -> Sequence[Row]:
     return rows
 
 
-class NemoGymEnvironment(Environment[ReplyAction, MessageObservation, State]):
+class NemoGymEnvironment(ReplyEnvironment):
     """Tasks without tools: an episode is one message."""
 
     def __init__(self, episodes: "_Episodes", name: str) -> None:
-        super().__init__()
-        self._episodes, self._name = episodes, name
-        self._state = State()
+        super().__init__(name, "")
+        self._episodes = episodes
 
-    async def reset_async(
-        self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any
-    ) -> MessageObservation:
+    async def begin(self, seed: int | None, keywords: Mapping[str, Any]) -> MessageObservation:
         """Begin with the row `seed` of the dataset, counted on from the first row after the last; index: a row."""
-        shown = await self._episodes.begin(seed, kwargs)
-        self._state = State(episode_id=episode_id or str(uuid4()))
-        return shown
+        return await self._episodes.begin(seed, keywords)
 
-    async def step_async(
-        self, action: ReplyAction, timeout_s: float | None = None, **kwargs: Any
-    ) -> MessageObservation:
+    async def reply(self, message: str) -> MessageObservation:
         """Send the message, which is verified."""
-        self._state.step_count += 1
-        outcome = await self._episodes.reply(action.message)
+        outcome = await self._episodes.reply(message)
         return MessageObservation(
             message=outcome.text, reward=outcome.reward, done=outcome.done, metadata=dict(outcome.metadata)
         )
-
-    def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> MessageObservation:
-        """Not there: the environment is asynchronous."""
-        raise NotImplementedError("use reset_async")
-
-    def step(self, action: ReplyAction, timeout_s: float | None = None, **kwargs: Any) -> MessageObservation:
-        """Not there: the environment is asynchronous."""
-        raise NotImplementedError("use step_async")
-
-    @property
-    def state(self) -> State:
-        """The episode's id and the number of messages."""
-        return self._state
-
-    def get_metadata(self) -> EnvironmentMetadata:
-        """The environment's name."""
-        return EnvironmentMetadata(name=self._name, description="", version="1.0.0")
 
     def close(self) -> None:
         """Close the connections, in the event loop that they were made in."""

@@ -1,4 +1,4 @@
-"""Base class of environments whose actions are calls of tools that another library or server has."""
+"""Base classes of environments that another library or server has: by calls of tools, or by messages."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
@@ -123,6 +123,56 @@ class ToolCallingEnvironment(Environment[Action, Observation, State]):
     @property
     def state(self) -> State:
         """The episode's id and the number of calls."""
+        return self._state
+
+    def get_metadata(self) -> EnvironmentMetadata:
+        """Name and rules."""
+        return self._metadata
+
+
+class ReplyEnvironment(Environment[ReplyAction, MessageObservation, State]):
+    """Receives messages. A subclass begins episodes and answers the messages."""
+
+    def __init__(self, name: str, description: str) -> None:
+        """description: the rules, for a prompt."""
+        super().__init__()
+        self._state = State()
+        self._metadata = EnvironmentMetadata(name=name, description=description, version="1.0.0")
+
+    @abstractmethod
+    async def begin(self, seed: int | None, keywords: Mapping[str, Any]) -> MessageObservation:
+        """Begin an episode. Raises ValueError for other keywords than it has."""
+
+    @abstractmethod
+    async def reply(self, message: str) -> MessageObservation:
+        """Answer a message. Raises ValueError before the first reset."""
+
+    async def reset_async(
+        self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any
+    ) -> MessageObservation:
+        """Begin an episode."""
+        observation = await self.begin(seed, kwargs)
+        self._state = State(episode_id=episode_id or str(uuid4()))
+        return observation
+
+    async def step_async(
+        self, action: ReplyAction, timeout_s: float | None = None, **kwargs: Any
+    ) -> MessageObservation:
+        """Send a message."""
+        self._state.step_count += 1
+        return await self.reply(action.message)
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> MessageObservation:
+        """Not there: the environment is asynchronous."""
+        raise NotImplementedError("use reset_async")
+
+    def step(self, action: ReplyAction, timeout_s: float | None = None, **kwargs: Any) -> MessageObservation:
+        """Not there: the environment is asynchronous."""
+        raise NotImplementedError("use step_async")
+
+    @property
+    def state(self) -> State:
+        """The episode's id and the number of messages."""
         return self._state
 
     def get_metadata(self) -> EnvironmentMetadata:

@@ -14,16 +14,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation, Tool
 from openenv.core.env_server.runner.env_spec import EnvSpec, resolve_env_spec
-from openenv.core.env_server.types import EnvironmentMetadata, State
 from openenv.dialects.tool_environment import (
     REPLY,
     MessageObservation,
     ReplyAction,
+    ReplyEnvironment,
     ToolCallingEnvironment,
     ToolOutcome,
     reply_tool,
@@ -86,46 +84,21 @@ def load_verifiers(name: str, arguments: Mapping[str, Any]) -> Any:
             raise LookupError(f"verifiers:{name}: {error}") from error
 
 
-class VerifiersEnvironment(Environment[ReplyAction, MessageObservation, State]):
+class VerifiersEnvironment(ReplyEnvironment):
     """A single-turn or multi-turn environment: a reply is a message, an observation the messages that follow it."""
 
     def __init__(self, environment: Any, name: str) -> None:
-        super().__init__()
         self._play = _Play(environment, name)
-        self._state = State()
+        super().__init__(name, self._play.rules)
 
-    async def reset_async(
-        self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any
-    ) -> MessageObservation:
+    async def begin(self, seed: int | None, keywords: Mapping[str, Any]) -> MessageObservation:
         """Begin with the row `seed` of the dataset, counted on from the first row after the last. split: train or
         eval."""
-        said = await self._play.begin(seed, kwargs)
-        self._state = State(episode_id=episode_id or str(uuid4()))
-        return said
+        return await self._play.begin(seed, keywords)
 
-    async def step_async(
-        self, action: ReplyAction, timeout_s: float | None = None, **kwargs: Any
-    ) -> MessageObservation:
+    async def reply(self, message: str) -> MessageObservation:
         """Send a reply."""
-        self._state.step_count += 1
-        return await self._play.reply(action.message)
-
-    def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> MessageObservation:
-        """Not there: the environment is asynchronous."""
-        raise NotImplementedError("use reset_async")
-
-    def step(self, action: ReplyAction, timeout_s: float | None = None, **kwargs: Any) -> MessageObservation:
-        """Not there: the environment is asynchronous."""
-        raise NotImplementedError("use step_async")
-
-    @property
-    def state(self) -> State:
-        """The episode's id and the number of replies."""
-        return self._state
-
-    def get_metadata(self) -> EnvironmentMetadata:
-        """The environment's name and system prompt."""
-        return EnvironmentMetadata(name=self._play.name, description=self._play.rules, version="1.0.0")
+        return await self._play.reply(message)
 
     def close(self) -> None:
         """Give up the rollout."""
