@@ -1,6 +1,7 @@
 """A run on a cluster that runs already: processes that train together, what a user's files give, and a resumed run."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -30,18 +31,15 @@ def address(request: pytest.FixtureRequest) -> Iterator[str]:
     """That of a cluster which a command has started. It asks for Ray's token if this process does, as it does from the
     first cluster on that it has started itself."""
     mode = getattr(request, "param", os.environ.get("RAY_AUTH_MODE", "disabled"))
-    port = 26379 + os.getpid() % 1000
-    command = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", f"--port={port}"]
+    command = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", "--port=0"]
     process = subprocess.Popen(
         [*command, "--num-cpus=8", "--include-dashboard=false", "--disable-usage-stats"],
         env={**os.environ, "RAY_AUTH_MODE": mode}, stdout=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     assert process.stdout is not None
     try:
-        for line in process.stdout:
-            if "Ray runtime started" in line:
-                break
-        yield f"127.0.0.1:{port}"
+        found = (re.search(r"ray start --address='([\d.:]+)'", line) for line in process.stdout)
+        yield next(one[1] for one in found if one)
     finally:
         process.send_signal(signal.SIGTERM)  # it ends what it has started
         process.wait(30)

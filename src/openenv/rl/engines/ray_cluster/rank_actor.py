@@ -1,11 +1,11 @@
 """The processes that hold parts of the trainer of a run on a Ray cluster."""
 
-import socket
 from datetime import timedelta
 from typing import Any, NamedTuple
 
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed import TCPStore  # type: ignore[attr-defined]  # it is exported, undeclared
 
 from openenv.rl.config import Config
 from openenv.rl.engines.ray_cluster.actor import Actor, own_address
@@ -33,13 +33,13 @@ class RankActor(Actor):
         super().__init__(name, config, folder)
         self._config = config
         self._rank: TrainerRank | None = None
+        self._store: TCPStore | None = None
 
     async def meeting(self) -> Meeting:
-        """Where the others can meet this one."""
+        """Where the others can meet this one, which listens there from now on, so that no other program takes it."""
         address = own_address()
-        with socket.socket() as free:
-            free.bind((address, 0))
-            return Meeting(address, free.getsockname()[1])
+        self._store = TCPStore(address, 0, is_master=True, wait_for_workers=False, timeout=_WORK_LIMIT)
+        return Meeting(address, self._store.port)
 
     async def join(self, meeting: Meeting | None, number: int, size: int) -> None:
         """Load the model before GRPO, together with the others if there are any."""
@@ -47,9 +47,9 @@ class RankActor(Actor):
 
     def _join(self, meeting: Meeting | None, number: int, size: int) -> None:
         if meeting is not None:
-            place = f"tcp://{meeting.address}:{meeting.port}"
             backend = "cpu:gloo,cuda:nccl" if self._config.model.device == "cuda" else "gloo"
-            dist.init_process_group(backend, init_method=place, rank=number, world_size=size, timeout=_WORK_LIMIT)
+            store = self._store or TCPStore(meeting.address, meeting.port, timeout=_WORK_LIMIT)
+            dist.init_process_group(backend, store=store, rank=number, world_size=size, timeout=_WORK_LIMIT)
         self._rank = TrainerRank.follower(self._config)
 
     async def call(self, method: str, *args: Any) -> Any:
