@@ -87,6 +87,31 @@ async def test_an_agent_of_each_library_is_trained_on_the_calls_that_it_makes(pr
     assert "open_door" in first["turns"][0]["prompt"]
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("program", sorted((EXAMPLES / "libraries").glob("*.py")), ids=lambda file: file.stem)
+async def test_an_agent_of_a_library_that_uv_installs_is_trained(program: Path, tmp_path: Path) -> None:
+    config = config_of(
+        tmp_path,
+        {"command": [str(Path(sys.executable).with_name("uv")), "run", "--quiet", "--script", str(program)]},
+        env={"name": f"{EXAMPLES / 'doors.py'}:Doors"},
+        max_req_tokens=4000,
+        max_res_tokens=40,
+        pretrain={"steps": 100, "batch_size": 16, "max_decisions": 200},
+        replay_buffer={"batch_size": 1},
+        trainer={"training": {"steps": 1}},
+        evaluation={"num_games": 2, "interval": 0},
+    )
+
+    await run(config)
+
+    (row,) = read_rows(config.run_dir / "metrics.jsonl")
+    assert row["episodes/invalid"] == 0
+    assert row["num_episodes"] == 4
+    (first, *_) = (json.loads(line) for line in (config.run_dir / "transcripts.jsonl").read_text().splitlines())
+    assert "open_door" in first["turns"][0]["prompt"]
+
+
 async def played(config: Config) -> Group:
     """A group of a run before its first step."""
     training = await setup_training(config)
