@@ -30,7 +30,8 @@ def config_of(
 ) -> Config:
     """The settings of a run, with an engine."""
     chosen = {**SETTINGS, **(settings or {}), "name": engine}
-    chosen["engine"] = {"name": engine, "parts": 6, **settings_of_engine}
+    one_worker = {"rollout_workers": 1} if engine == "ray" else {}  # each starts for seconds
+    chosen["engine"] = {"name": engine, "parts": 6, **one_worker, **settings_of_engine}
     return config_from_mapping({**chosen, "checkpoint": {"folder": str(folder), "interval": interval}})
 
 
