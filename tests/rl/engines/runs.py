@@ -30,7 +30,7 @@ def config_of(
 ) -> Config:
     """The settings of a run, with an engine."""
     chosen = {**SETTINGS, **(settings or {}), "name": engine}
-    one_worker = {"rollout_workers": 1} if engine == "ray" else {}  # each starts for seconds
+    one_worker = {"rollout_workers": 1} if engine == "ray" else {}  # each takes seconds to start
     chosen["engine"] = {"name": engine, "parts": 6, **one_worker, **settings_of_engine}
     return config_from_mapping({**chosen, "checkpoint": {"folder": str(folder), "interval": interval}})
 

@@ -38,8 +38,12 @@ def address(request: pytest.FixtureRequest) -> Iterator[str]:
     )  # fmt: skip
     assert process.stdout is not None
     try:
-        found = (re.search(r"ray start --address='([\d.:]+)'", line) for line in process.stdout)
-        yield next(one[1] for one in found if one)
+        printed = ""
+        while not (found := re.search(r"ray start --address='([\d.:]+)'", printed)):
+            line = process.stdout.readline()
+            assert line, f"`ray start` ended without an address: {printed}"
+            printed += line
+        yield found[1]
     finally:
         process.send_signal(signal.SIGTERM)  # it ends what it has started
         process.wait(30)

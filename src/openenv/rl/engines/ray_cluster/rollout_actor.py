@@ -1,4 +1,4 @@
-"""The rollout workers of a run on a Ray cluster. They load no model: each starts fast, and takes little memory."""
+"""The rollout workers of a run on a Ray cluster. They have no weights of the model."""
 
 import asyncio
 import contextlib
